@@ -1,0 +1,94 @@
+# make [SAN=address|thread|undefined] [DEBUG=1] [V=1] [BUILD=dir] TARGET
+#   quickstart  install what is missing, build, run all_reduce_perf on the emulated Trn2
+#   check       install, build, run all tests; the last line is 'N passed, N failed'
+#   all deps bench asan tsan ubsan lint format install clean
+SHELL   := /bin/bash -o pipefail
+BUILD   ?= build$(if $(SAN),/$(SAN))$(if $(DEBUG),/debug)
+PREFIX  ?= /usr/local
+DESTDIR ?=
+CCACHE  := $(shell command -v ccache)
+CXX     ?= g++
+Q       := $(if $(V),,@)
+MPICXX  := $(shell command -v mpicxx.openmpi || command -v mpicxx)
+
+CXXFLAGS ?= -g $(if $(DEBUG),-O0,-O2)
+WARNINGS := -Wall -Wextra -Wshadow -Wpedantic -Wconversion -Wno-sign-conversion -Werror
+SANITIZE := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
+FLAGS    := -std=c++20 -fPIC -pthread -fvisibility=hidden -Isrc -I. -MMD -MP $(WARNINGS) $(SANITIZE)
+LINK      = $(CXX) $(SANITIZE) -pthread -Wl,--as-needed
+
+# ---- what is made of what -------------------------------------------------------------------
+objects   = $(patsubst %.cc,$(BUILD)/obj/%.o,$(1))
+CORE     := $(call objects,$(wildcard $(addprefix src/,$(addsuffix /*.cc,misc plugin graph enc enc/* transport comm api))))
+EMU      := $(call objects,$(wildcard plugins/device_emu/*.cc))
+OFI      := $(call objects,$(wildcard plugins/net_ofi/*.cc))
+PERF     := $(wildcard test/perf/*_perf.cc)
+PERFLIB  := $(filter-out $(PERF) test/perf/main%.cc,$(wildcard test/perf/*.cc))
+UNITS    := $(notdir $(wildcard test/unit/*))
+LIB      := $(BUILD)/lib/libnccom.so.2
+PLUGINS  := $(BUILD)/lib/libnccom-device-emu.so $(BUILD)/lib/libnccom-net-ofi.so
+PROGRAMS := $(PERF:test/perf/%.cc=$(BUILD)/bin/%) $(if $(MPICXX),$(PERF:test/perf/%.cc=$(BUILD)/bin/%_mpi))
+TESTS    := $(UNITS:%=$(BUILD)/test/%_test)
+CORELIBS := -lpugixml -lhwloc -lcrypto -ldl
+
+all: $(LIB) $(PLUGINS) $(PROGRAMS)
+
+$(LIB): $(CORE) src/nccom.map
+	@echo "LD  $@"
+	$(Q)mkdir -p $(@D)
+	$(Q)$(LINK) -shared -Wl,-soname,libnccom.so.2 -Wl,--version-script=src/nccom.map $(CORE) $(CORELIBS) -o $@
+	$(Q)ln -sf libnccom.so.2 $(@D)/libnccom.so
+
+$(BUILD)/lib/libnccom-device-emu.so: $(EMU)
+	@echo "LD  $@"
+	$(Q)mkdir -p $(@D)
+	$(Q)$(LINK) -shared $^ -lhwy -o $@
+
+$(BUILD)/lib/libnccom-net-ofi.so: $(OFI)
+	@echo "LD  $@"
+	$(Q)mkdir -p $(@D)
+	$(Q)$(LINK) -shared $^ -lfabric -o $@
+
+$(BUILD)/bin/%_perf: $(BUILD)/obj/test/perf/%_perf.o $(call objects,$(PERFLIB) test/perf/main.cc) $(LIB)
+	@echo "LD  $@"
+	$(Q)mkdir -p $(@D)
+	$(Q)$(LINK) $(filter %.o,$^) -L$(BUILD)/lib -lnccom -Wl,-rpath,'$$ORIGIN/../lib' -o $@
+
+$(BUILD)/bin/%_perf_mpi: $(BUILD)/obj/test/perf/%_perf.o $(call objects,$(PERFLIB)) $(BUILD)/obj/test/perf/main_mpi.o $(LIB)
+	@echo "LD  $@"
+	$(Q)mkdir -p $(@D)
+	$(Q)$(MPICXX) $(SANITIZE) $(filter %.o,$^) -L$(BUILD)/lib -lnccom -Wl,-rpath,'$$ORIGIN/../lib' -o $@
+
+$(BUILD)/obj/test/perf/main_mpi.o: test/perf/main_mpi.cc
+	@echo "MPI $<"
+	$(Q)mkdir -p $(@D)
+	$(Q)$(MPICXX) $(FLAGS) $(CXXFLAGS) -DOMPI_SKIP_MPICXX -c $< -o $@
+
+$(BUILD)/obj/%.o: %.cc
+	@echo "CXX $<"
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CCACHE) $(CXX) $(FLAGS) $(CXXFLAGS) -c $< -o $@
+
+# A test program a folder of test/unit, linked with the objects themselves: internals are hidden in the library.
+$(BUILD)/test/device_emu_test: $(EMU)
+$(BUILD)/test/net_ofi_test: $(OFI)
+$(BUILD)/test/perf_test: $(call objects,$(PERFLIB))
+define unit
+$(BUILD)/test/$(1)_test: $(call objects,$(wildcard test/unit/$(1)/*.cc)) $(CORE)
+	@echo "LD  $$@"
+	$(Q)mkdir -p $$(@D)
+	$(Q)$$(LINK) $$(filter %.o,$$^) -lgtest -lgmock -lgtest_main -lhwy -lfabric $(CORELIBS) -o $$@
+endef
+$(foreach unit,$(UNITS),$(eval $(call unit,$(unit))))
+
+tests: all $(TESTS)
+
+format:
+	$(Q)clang-format -i $$(git ls-files '*.cc' '*.h' '*.c')
+
+clean:
+	rm -rf build
+
+-include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
+.PHONY: all tests check quickstart deps bench asan tsan ubsan lint format install clean
+.SECONDARY:

@@ -1,0 +1,112 @@
+// encProgram: one rank's part of one collective, as data.
+//
+// A program is a set of queues that run independently; a queue is a list of blocks, each repeated a
+// number of times; a block is a list of descriptors in order. Addresses are symbolic and in bytes;
+// sizes follow from the op's chunking, so the number of descriptors does not grow with the message.
+// The same value is verified (verify.h), simulated, and lowered to the device's layout (encd.h).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "enc/task.h"
+
+namespace nccom {
+
+enum class encBuffer : uint8_t {
+  Input,    // inputs[index] of a rank's launch
+  Output,   // outputs[index] of a rank's launch
+  Scratch,  // a rank's scratch: lives with its communicator
+  Posted,   // the buffer of message `index` that `rank` posted to this rank in this launch
+};
+
+struct encAddress {
+  int rank = 0;
+  encBuffer buffer = encBuffer::Input;
+  uint16_t index = 0;
+  int64_t offset = 0;  // bytes, in iteration 0 of its block
+  int64_t stride = 0;  // bytes added with each iteration
+  bool operator==(const encAddress&) const = default;
+};
+
+enum class encDescType : uint8_t { Transfer, Wait, Inc, Post, NetSend, NetRecv };
+
+/// The composer's step that a descriptor came from: the field's words, for traces and reports.
+enum class encStep : uint8_t {
+  Copy,
+  Send,
+  RecvCopy,
+  RecvCopySend,
+  RecvReduceSend,
+  RecvReduceCopy,
+  RecvReduceCopySend,
+  PostSend,
+  PostRecv,
+  Pull,
+  Sync,
+};
+const char* encStepName(encStep step);
+
+/// One descriptor. Fields that its type does not use keep their defaults.
+struct encDesc {
+  encDescType type = encDescType::Transfer;
+  encStep step = encStep::Copy;
+  // Transfer: destinations[j] = post(fold of sources), each `bytes` long.
+  std::vector<encAddress> sources, destinations;
+  uint64_t bytes = 0;          // Transfer, Post, NetSend, NetRecv
+  uint64_t scaledSources = 0;  // Transfer: bit k: source k is multiplied by the launch's scale
+  bool divide = false;         // Transfer: the result is divided by the launch's divisor
+  // Wait: own `semaphore` >= base at launch + value (+ stride each iteration); `rank` raises it, -1: the
+  // proxy. Inc: `semaphore` of `rank` += value. Post: tells `rank` where inputs[index] is, as message
+  // `value` from us in this launch; then its `semaphore` += 1.
+  int rank = -1;
+  uint32_t semaphore = 0;
+  int64_t value = 0;
+  int64_t stride = 0;
+  uint16_t index = 0;
+  // NetSend, NetRecv: `connection` indexes encProgram::connections; the buffer is `net`, own SCRATCH.
+  uint32_t connection = 0;
+  encAddress net;
+  bool operator==(const encDesc&) const = default;
+};
+
+struct encBlock {
+  uint64_t repeat = 1;
+  std::vector<encDesc> descs;
+  bool operator==(const encBlock&) const = default;
+};
+
+struct encQueue {
+  uint32_t channel = 0;
+  std::vector<encBlock> blocks;
+  bool operator==(const encQueue&) const = default;
+};
+
+/// A network connection that a program uses. Ring connections carry their channel; point-to-point
+/// ones have channel kP2pChannel.
+inline constexpr int kP2pChannel = -1;
+struct encConnection {
+  int peer = -1;
+  int channel = 0;
+  bool send = false;
+  uint32_t semaphore = 0;  // own semaphore that the proxy raises by one for each completed entry
+  bool operator==(const encConnection&) const = default;
+};
+
+struct encProgram {
+  int rank = 0;
+  int nRanks = 1;
+  encTask task;
+  std::string algorithm;  // "ring", "p2p", "copy"
+  std::vector<encQueue> queues;
+  std::vector<encConnection> connections;
+  std::vector<std::pair<uint32_t, uint64_t>> totals;  // (own semaphore, increments in one launch), sorted
+  uint64_t scratchBytes = 0;                          // highest scratch byte of this rank used by anybody + 1
+  bool operator==(const encProgram&) const = default;
+};
+
+/// One line a descriptor, for logs, golden files and failed tests.
+std::string encDump(const encProgram& program);
+
+}  // namespace nccom
