@@ -79,7 +79,7 @@ $(BUILD)/test/$(1)_test: $(call objects,$(wildcard test/unit/$(1)/*.cc)) $(CORE)
 	$(Q)mkdir -p $$(@D)
 	$(Q)$$(LINK) $$(filter %.o,$$^) -lgtest -lgmock -lgtest_main -lhwy -lfabric $(CORELIBS) -o $$@
 endef
-$(foreach unit,$(UNITS),$(eval $(call unit,$(unit))))
+$(foreach folder,$(UNITS),$(eval $(call unit,$(folder))))
 
 tests: all $(TESTS)
 
