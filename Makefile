@@ -9,6 +9,7 @@ DESTDIR ?=
 CCACHE  := $(shell command -v ccache)
 CXX     ?= g++
 Q       := $(if $(V),,@)
+JOBS    ?= $(shell nproc)
 MPICXX  := $(shell command -v mpicxx.openmpi || command -v mpicxx)
 
 CXXFLAGS ?= -g $(if $(DEBUG),-O0,-O2)
@@ -49,6 +50,11 @@ $(BUILD)/lib/libnccom-net-ofi.so: $(OFI)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(LINK) -shared $^ -lfabric -o $@
 
+$(BUILD)/bin/nccom-params: $(BUILD)/obj/tools/params.o $(call objects,$(wildcard src/misc/*.cc))
+	@echo "LD  $@"
+	$(Q)mkdir -p $(@D)
+	$(Q)$(LINK) $^ -o $@
+
 $(BUILD)/bin/%_perf: $(BUILD)/obj/test/perf/%_perf.o $(call objects,$(PERFLIB) test/perf/main.cc) $(LIB)
 	@echo "LD  $@"
 	$(Q)mkdir -p $(@D)
@@ -83,6 +89,50 @@ $(foreach folder,$(UNITS),$(eval $(call unit,$(folder))))
 
 tests: all $(TESTS)
 
+# ---- what people call -----------------------------------------------------------------------
+# Installs the Debian packages that are missing; does nothing, and needs no root, if all are there.
+deps:
+	$(Q)tools/deps.sh
+
+quickstart:
+	$(Q)$(MAKE) --no-print-directory deps
+	$(Q)$(MAKE) --no-print-directory -j$(JOBS) all
+	$(BUILD)/bin/all_reduce_perf -b 8 -e 16M -f 4 -g 8
+
+check:
+	$(Q)$(MAKE) --no-print-directory deps
+	$(Q)$(MAKE) --no-print-directory -j$(JOBS) tests
+	$(Q)test/run.sh $(BUILD)
+
+# The unit tests under a sanitizer, each in a build folder of its own.
+asan tsan ubsan: SANITIZER = $(subst asan,address,$(subst ubsan,undefined,$(subst tsan,thread,$@)))
+asan tsan ubsan:
+	$(Q)$(MAKE) --no-print-directory -j$(JOBS) SAN=$(SANITIZER) tests
+	$(Q)test/run.sh --unit build/$(SANITIZER)
+
+bench: all
+	$(Q)test/bench.sh $(BUILD)
+
+lint: all
+	$(Q)test/lint/check_layers.sh src/LAYERS src
+	$(Q)test/lint/check_headers.sh
+	$(Q)test/lint/check_exports.sh $(BUILD)/lib
+	$(Q)test/lint/check_format.sh
+	$(Q)test/lint/check_tidy.sh $(JOBS)
+
+docs: $(BUILD)/bin/nccom-params
+	$(Q)$< > docs/env.md
+
+install: all
+	$(Q)install -d $(DESTDIR)$(PREFIX)/{bin,lib/pkgconfig,include/plugin,share/man/man1}
+	$(Q)install -m 644 src/include/*.h $(DESTDIR)$(PREFIX)/include
+	$(Q)install -m 644 src/include/plugin/*.h $(DESTDIR)$(PREFIX)/include/plugin
+	$(Q)install $(LIB) $(PLUGINS) $(DESTDIR)$(PREFIX)/lib
+	$(Q)ln -sf libnccom.so.2 $(DESTDIR)$(PREFIX)/lib/libnccom.so
+	$(Q)install $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
+	$(Q)install -m 644 docs/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
+	$(Q)sed 's|@PREFIX@|$(PREFIX)|' src/libnccom.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/libnccom.pc
+
 format:
 	$(Q)clang-format -i $$(git ls-files '*.cc' '*.h' '*.c')
 
@@ -90,5 +140,5 @@ clean:
 	rm -rf build
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
-.PHONY: all tests check quickstart deps bench asan tsan ubsan lint format install clean
+.PHONY: all tests check quickstart deps bench asan tsan ubsan lint docs format install clean
 .SECONDARY:

@@ -1,0 +1,18 @@
+#!/bin/sh
+# Installs the Debian packages that the build and the tests need and that are missing.
+packages="g++ make pkg-config libfabric-dev libhwloc-dev libpugixml-dev libgtest-dev libgmock-dev
+  libhwy-dev libssl-dev libopenmpi-dev openmpi-bin"
+
+missing=""
+for package in $packages; do
+  dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing="$missing $package"
+done
+[ -z "$missing" ] && exit 0
+
+echo "installing:$missing"
+root=""
+[ "$(id -u)" = 0 ] || root="sudo"
+export DEBIAN_FRONTEND=noninteractive
+$root apt-get update -q >/dev/null && $root apt-get install -q -y --no-install-recommends $missing >/dev/null && exit 0
+echo "could not install:$missing" >&2
+exit 1
