@@ -50,6 +50,10 @@ Status checkRanges(const ncclParams& params) {
   return Ok{};
 }
 
+std::string textOf(int64_t value) { return std::to_string(value); }
+std::string textOf(bool value) { return value ? "1" : "0"; }
+std::string textOf(const std::string& value) { return value; }
+
 constexpr std::array<std::pair<const char*, uint64_t>, 18> kSubsystems{{
     {"INIT", kLogInit},       {"COLL", kLogColl},           {"P2P", kLogP2p},
     {"SHM", kLogShm},         {"NET", kLogNet},             {"GRAPH", kLogGraph},
@@ -139,6 +143,15 @@ Result<LogConfig> logConfigOf(const ncclParams& params) {
   }
   config.subsys = TRY(subsystemMask(params.debugSubsys));
   return config;
+}
+
+std::vector<ParamText> paramTexts(const ncclParams& params) {
+  std::vector<ParamText> texts;
+#define PARAM(field, variable, type, fallback, unit, doc, source) \
+  texts.push_back({variable, textOf(params.field)});
+#include "misc/params.def"
+#undef PARAM
+  return texts;
 }
 
 std::string paramsMarkdown() {

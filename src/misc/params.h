@@ -34,6 +34,15 @@ std::vector<std::string> unknownVariables(const char* const* environment);
 /// @error  ncclInvalidUsage  an unknown level or subsystem; the text lists the known ones
 Result<LogConfig> logConfigOf(const ncclParams& params);
 
+/// A variable and its value as text.
+struct ParamText {
+  const char* variable;
+  std::string value;
+};
+
+/// All parameters in the order of the table.
+std::vector<ParamText> paramTexts(const ncclParams& params);
+
 /// docs/env.md: a table row a parameter.
 std::string paramsMarkdown();
 

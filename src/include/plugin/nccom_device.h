@@ -1,8 +1,8 @@
 /* nccom_device.h - the device plugin ABI, version 1.
  *
- * A device plugin owns the memory of the (emulated or real) devices of this process, its streams and
- * events, and executes programs: one rank's part of one collective, composed by libnccom. Plain C,
- * frozen once released; a new version is a new struct and a new symbol.
+ * A device plugin owns the memory of the (emulated or real) devices of this process, its streams
+ * and events, and executes programs: one rank's part of one collective, composed by libnccom. Plain
+ * C, frozen once released; a new version is a new struct and a new symbol.
  *
  * Symbol: `nccomDevicePlugin_v1`, a nccomDevice_v1 (data, not a function).
  * Results are NCCL's. A function that fails has said why through the logger's WARN level or through
@@ -20,7 +20,8 @@
 extern "C" {
 #endif
 
-/* ---- the program: fixed layout, one contiguous block, offsets from its start ------------------ */
+/* ---- the program: fixed layout, one contiguous block, offsets from its start ------------------
+ */
 
 #define NCCOM_PROGRAM_MAGIC 0x4d474f5250434e43ULL /* "CNCPROGM" */
 #define NCCOM_PROGRAM_VERSION 1
@@ -30,7 +31,8 @@ typedef enum {
   nccomBufferInput = 0,   /* a rank's inputs[index] of this launch */
   nccomBufferOutput = 1,  /* a rank's outputs[index] of this launch */
   nccomBufferScratch = 2, /* a rank's scratch, allocated with its communicator */
-  nccomBufferPosted = 3   /* the buffer of message `index` that `rank` has posted to this rank in this launch */
+  nccomBufferPosted =
+      3 /* the buffer of message `index` that `rank` has posted to this rank in this launch */
 } nccomBuffer_t;
 
 typedef struct {
@@ -45,28 +47,30 @@ typedef enum {
   nccomDescTransfer = 0, /* dst[j] = post(fold of pre(src[k])), nSources -> nDestinations */
   nccomDescWait = 1,     /* until own semaphore >= base + value */
   nccomDescInc = 2,      /* semaphore of `rank` += value; releases all that this queue did before */
-  nccomDescPost = 3,     /* tell `rank` where inputs[index] is: its message number `value` from us in this
-                            launch (0-based); then its semaphore += 1 */
-  nccomDescNetSend = 4,  /* host index of `connection` += 1: its next entry may be sent */
-  nccomDescNetRecv = 5   /* host index of `connection` += 1: its next entry may be received into */
+  nccomDescPost = 3,    /* tell `rank` where inputs[index] is: its message number `value` from us in
+                           this    launch (0-based); then its semaphore += 1 */
+  nccomDescNetSend = 4, /* host index of `connection` += 1: its next entry may be sent */
+  nccomDescNetRecv = 5  /* host index of `connection` += 1: its next entry may be received into */
 } nccomDescType_t;
 
-#define NCCOM_TRANSFER_SCALE 1u  /* sources in scaledSources are multiplied by the launch's scale */
+#define NCCOM_TRANSFER_SCALE 1u  /* sources in scaledSources are multiplied by the launch's scale \
+                                  */
 #define NCCOM_TRANSFER_DIVIDE 2u /* the result is divided by the launch's divisor */
 
 typedef struct {
   uint16_t type;  /* nccomDescType_t */
   uint16_t flags; /* NCCOM_TRANSFER_* */
-  uint16_t step;  /* enc step or event that it came from, for reports: index into the program's step names */
+  uint16_t step;  /* enc step or event that it came from, for reports: index into the program's step
+                     names */
   uint16_t nSources, nDestinations; /* transfer */
   uint16_t index;                   /* post: which input */
   uint32_t firstAddress;            /* transfer: sources, then destinations, in the address table */
   uint64_t scaledSources;           /* transfer: bit k: source k */
   uint64_t bytes;                   /* transfer, post: payload of each source */
-  int32_t rank;       /* inc, post: whose semaphore; wait: the rank that raises it (-1: the proxy) */
-  uint32_t semaphore; /* wait, inc, post */
-  int64_t value;      /* wait: relative to the base at launch; inc: amount; post: message number */
-  int64_t stride;     /* wait: added to value with each iteration */
+  int32_t rank; /* inc, post: whose semaphore; wait: the rank that raises it (-1: the proxy) */
+  uint32_t semaphore;  /* wait, inc, post */
+  int64_t value;       /* wait: relative to the base at launch; inc: amount; post: message number */
+  int64_t stride;      /* wait: added to value with each iteration */
   uint32_t connection; /* net: index of the connection */
   uint32_t reserved;
 } nccomDesc_v1;
@@ -96,12 +100,13 @@ typedef struct {
   int32_t dataType, redOp; /* ncclDataType_t; ncclSum, ncclProd, ncclMax or ncclMin of the fold */
   uint32_t nQueues, nBlocks, nDescs, nAddresses, nTotals, nSteps;
   uint32_t queues, blocks, descs, addresses, totals; /* offsets of the tables, 8-byte aligned */
-  uint32_t steps; /* offset of nSteps names of 32 bytes, NUL-terminated */
+  uint32_t steps;       /* offset of nSteps names of 32 bytes, NUL-terminated */
   uint32_t peerInputs;  /* 1: other ranks read this rank's INPUT or posted buffers */
   uint32_t peerOutputs; /* 1: other ranks write this rank's OUTPUT */
 } nccomProgram_v1;
 
-/* ---- launching -------------------------------------------------------------------------------- */
+/* ---- launching --------------------------------------------------------------------------------
+ */
 
 typedef struct {
   void* address; /* any host-addressable memory; NULL with bytes 0 */
@@ -118,26 +123,29 @@ typedef struct {
 
 typedef struct {
   uint64_t opCount;    /* number of this operation on the communicator, from 1: for reports */
-  uint64_t collective; /* number of this collective on the communicator, from 1; 0: a group of sends and receives */
+  uint64_t collective; /* number of this collective on the communicator, from 1; 0: a group of sends
+                          and receives */
   const nccomBufferBinding_v1* inputs;
   const nccomBufferBinding_v1* outputs;
   uint32_t nInputs, nOutputs;
-  uint64_t scale;   /* bits of the scalar in the program's data type, low bytes first */
-  int64_t divisor;  /* of NCCOM_TRANSFER_DIVIDE */
+  uint64_t scale; /* bits of the scalar, in the low bytes: a float for 16-bit and 8-bit float types,
+                     else an element of the program's data type */
+  int64_t divisor; /* of NCCOM_TRANSFER_DIVIDE */
   nccomSignature_v1 signature;
   const char* name; /* "AllReduce count 1024 float sum", for reports; copied */
 } nccomLaunch_v1;
 
-/* ---- process and communicator set-up ----------------------------------------------------------- */
+/* ---- process and communicator set-up -----------------------------------------------------------
+ */
 
 typedef void (*nccomLogger_t)(int level, unsigned long subsys, const char* text);
 
 typedef struct {
-  uint64_t size;     /* of this struct: fields are only appended */
-  int32_t nDevices;  /* of the emulated platform */
-  int32_t engineThreads;  /* -1: default; 0: none */
-  uint64_t hbmBytes; /* address space of device memory of this process */
-  int32_t cma;       /* -1: where permitted, 0: never, 1: required */
+  uint64_t size;         /* of this struct: fields are only appended */
+  int32_t nDevices;      /* of the emulated platform */
+  int32_t engineThreads; /* -1: default; 0: none */
+  uint64_t hbmBytes;     /* address space of device memory of this process */
+  int32_t cma;           /* -1: where permitted, 0: never, 1: required */
   int32_t reserved;
   nccomLogger_t logger;
 } nccomDeviceConfig_v1;
@@ -148,20 +156,22 @@ typedef struct {
   void* arg;
   /* A network descriptor advanced a host index: somebody may have to wake. May be NULL. */
   void (*netPosted)(void* arg);
-  /* Lets the network make progress from inside the engine; returns 1 if anything moved. May be NULL. */
+  /* Lets the network make progress from inside the engine; returns 1 if anything moved. May be
+   * NULL. */
   int (*netProgress)(void* arg);
-  /* The communicator failed by itself (deadline, mismatched call): tell the others. Once. May be NULL. */
+  /* The communicator failed by itself (deadline, mismatched call): tell the others. Once. May be
+   * NULL. */
   void (*failed)(void* arg, ncclResult_t code, const char* text);
 } nccomHostCalls_v1;
 
 typedef struct {
   uint64_t size;
   int32_t rank, nRanks, device;
-  int32_t checkCalls;    /* 1: compare signatures with the ranks of this host */
+  int32_t checkCalls; /* 1: compare signatures with the ranks of this host */
   uint32_t nSemaphores;
   uint32_t nConnections; /* host indices to provide */
   uint64_t scratchBytes;
-  int64_t timeoutMs;     /* no progress for so long fails an operation; 0: for ever */
+  int64_t timeoutMs; /* no progress for so long fails an operation; 0: for ever */
   nccomHostCalls_v1 host;
 } nccomDeviceCommConfig_v1;
 
@@ -170,7 +180,8 @@ typedef struct {
   char bytes[NCCOM_DEVICE_HANDLE_BYTES];
 } nccomDeviceHandle_v1;
 
-/* Host index of a connection: written by the device only, monotonic; read by the proxy (acquire). */
+/* Host index of a connection: written by the device only, monotonic; read by the proxy (acquire).
+ */
 typedef struct {
   uint64_t posted;
   char pad[120];
@@ -185,7 +196,8 @@ typedef struct {
   /* Text of the calling thread's last failure; never NULL. */
   const char* (*lastError)(void);
 
-  /* Device memory: host-addressable, shared with the other processes of this host. 256-byte aligned. */
+  /* Device memory: host-addressable, shared with the other processes of this host. 256-byte
+   * aligned. */
   ncclResult_t (*memAlloc)(void* context, int device, size_t bytes, void** address);
   ncclResult_t (*memFree)(void* context, void* address);
 
@@ -193,8 +205,10 @@ typedef struct {
   ncclResult_t (*streamCreate)(void* context, int device, void** stream);
   ncclResult_t (*streamDestroy)(void* context, void* stream); /* drains it first */
   ncclResult_t (*streamDefault)(void* context, int device, void** stream);
-  ncclResult_t (*streamSynchronize)(void* context, void* stream); /* the first error of its operations since the last call */
-  ncclResult_t (*streamQuery)(void* context, void* stream); /* ncclInProgress while anything is left */
+  ncclResult_t (*streamSynchronize)(
+      void* context, void* stream); /* the first error of its operations since the last call */
+  ncclResult_t (*streamQuery)(void* context,
+                              void* stream); /* ncclInProgress while anything is left */
   ncclResult_t (*deviceSynchronize)(void* context, int device);
 
   ncclResult_t (*eventCreate)(void* context, void** event);
@@ -204,18 +218,20 @@ typedef struct {
   ncclResult_t (*eventQuery)(void* context, void* event);
   ncclResult_t (*eventElapsedTime)(void* context, float* ms, void* start, void* stop);
 
-  /* A rank of a communicator. create, exportHandle, (ranks exchange handles), connect, launch*, destroy.
-   * sameHost[r] is 1 for ranks of this host, whose handles are then attached; own entry is ignored.
-   * connect may block until the peers' processes answer, `deadlineMs` at most. */
+  /* A rank of a communicator. create, exportHandle, (ranks exchange handles), connect, launch*,
+   * destroy. sameHost[r] is 1 for ranks of this host, whose handles are then attached; own entry is
+   * ignored. connect may block until the peers' processes answer, `deadlineMs` at most. */
   ncclResult_t (*commCreate)(void* context, const nccomDeviceCommConfig_v1* config, void** comm);
   ncclResult_t (*commExport)(void* comm, nccomDeviceHandle_v1* handle);
-  ncclResult_t (*commConnect)(void* comm, const nccomDeviceHandle_v1* handles, const int32_t* sameHost,
-                              int64_t deadlineMs);
+  ncclResult_t (*commConnect)(void* comm, const nccomDeviceHandle_v1* handles,
+                              const int32_t* sameHost, int64_t deadlineMs);
   ncclResult_t (*commScratch)(void* comm, void** base, uint64_t* bytes);
   ncclResult_t (*commHostIndex)(void* comm, uint32_t connection, nccomHostIndex_v1** index);
-  /* Raises an own semaphore: what the proxy does when a network transfer is complete. Any thread. */
+  /* Raises an own semaphore: what the proxy does when a network transfer is complete. Any thread.
+   */
   ncclResult_t (*semaphoreAdd)(void* comm, uint32_t semaphore, uint64_t value);
-  /* Fails the communicator from outside: its operations stop at the next tile. Keeps the first cause. Any thread. */
+  /* Fails the communicator from outside: its operations stop at the next tile. Keeps the first
+   * cause. Any thread. */
   ncclResult_t (*commAbort)(void* comm, ncclResult_t code, const char* text);
   /* Sticky error: ncclSuccess if none. The text lives as long as comm. */
   ncclResult_t (*commError)(void* comm, ncclResult_t* code, const char** text);
@@ -223,11 +239,12 @@ typedef struct {
   ncclResult_t (*commSynchronize)(void* comm);
   /* A report of what the rank and its peers on this host are doing; NUL-terminated. */
   ncclResult_t (*commReport)(void* comm, char* text, size_t bytes);
-  /* Ends comm. Operations still running are aborted. Memory that peers may still touch stays mapped until the last
-   * of them has left. */
+  /* Ends comm. Operations still running are aborted. Memory that peers may still touch stays mapped
+   * until the last of them has left. */
   ncclResult_t (*commDestroy)(void* comm);
 
-  /* Programs: loaded once, launched often. A program may be unloaded when its last launch has ended. */
+  /* Programs: loaded once, launched often. A program may be unloaded while launches of it are
+   * pending: it is freed when the last of them has ended. */
   ncclResult_t (*programLoad)(void* comm, const nccomProgram_v1* program, void** loaded);
   ncclResult_t (*programUnload)(void* comm, void* loaded);
   /* Appends to `stream`. Operations of one communicator run in the order of their launches. */
