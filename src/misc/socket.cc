@@ -13,6 +13,9 @@ namespace {
 constexpr int kBacklog = 16384;  // the kernel clamps it to net.core.somaxconn
 constexpr int kFirstRetryMs = 1;
 constexpr int kLastRetryMs = 100;
+constexpr int kKeepIdleSec = 30;  // with the next two: a silent host is dead after a minute
+constexpr int kKeepIntervalSec = 10;
+constexpr int kKeepProbes = 3;
 
 Error socketError(const char* what, const SocketAddress& peer, int error) {
   return fail(socketErrorCode(error), "%s %s: %s", what, peer.text().c_str(), strerror(error));
@@ -52,9 +55,14 @@ Result<UniqueFd> newSocket(const SocketAddress& address) {
   return fd;
 }
 
-void setNoDelay(int fd) {
+/// Options of every connection. Best effort: without them it is slower, or slower to notice.
+void setConnectionOptions(int fd) {
   const int on = 1;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &kKeepIdleSec, sizeof kKeepIdleSec);
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &kKeepIntervalSec, sizeof kKeepIntervalSec);
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &kKeepProbes, sizeof kKeepProbes);
 }
 
 Result<SocketAddress> localAddress(int fd) {
@@ -147,7 +155,7 @@ Result<Socket> Socket::connect(const SocketAddress& to, const Deadline& deadline
     UniqueFd fd = TRY(newSocket(to));
     const int error = attempt(to, fd, deadline);
     if (error == 0) {
-      setNoDelay(fd.get());
+      setConnectionOptions(fd.get());
       return Socket(std::move(fd), to);
     }
     if (error == ECANCELED) return waitError("connect to", to, error, deadline);
@@ -168,7 +176,7 @@ Result<Socket> Socket::startConnect(const SocketAddress& to) {
   if (::connect(fd.get(), to.raw(), to.rawLength()) != 0 && errno != EINPROGRESS) {
     return socketError("connect to", to, errno);
   }
-  setNoDelay(fd.get());
+  setConnectionOptions(fd.get());
   return Socket(std::move(fd), to);
 }
 
@@ -213,9 +221,16 @@ Status Socket::recv(void* data, size_t bytes, const Deadline& deadline) {
 }
 
 Result<size_t> Socket::trySend(const void* data, size_t bytes) {
-  if (bytes == 0) return size_t{0};
+  const iovec piece{const_cast<void*>(data), bytes};  // NOLINT: sendmsg() only reads it
+  return bytes == 0 ? Result<size_t>(size_t{0}) : trySend(std::span(&piece, 1));
+}
+
+Result<size_t> Socket::trySend(std::span<const iovec> pieces) {
+  msghdr message{};
+  message.msg_iov = const_cast<iovec*>(pieces.data());  // NOLINT: sendmsg() only reads it
+  message.msg_iovlen = pieces.size();
   while (true) {
-    const ssize_t sent = ::send(fd_.get(), data, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t sent = sendmsg(fd_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent >= 0) return static_cast<size_t>(sent);
     if (errno == EAGAIN || errno == EWOULDBLOCK) return size_t{0};
     if (errno != EINTR) return socketError("send to", peer_, errno);
@@ -264,7 +279,7 @@ Result<Socket> ListenSocket::tryAccept() {
     }
     return fail(ncclSystemError, "accept at %s: %s", address_.text().c_str(), strerror(errno));
   }
-  setNoDelay(fd.get());
+  setConnectionOptions(fd.get());
   const SocketAddress peer =
       TRY(SocketAddress::of(reinterpret_cast<const sockaddr*>(&raw), length));
   return Socket(std::move(fd), peer);

@@ -7,8 +7,11 @@
 // The text names the operation, the peer and the system's words.
 #pragma once
 
+#include <sys/uio.h>
+
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <utility>
 
 #include "misc/address.h"
@@ -18,7 +21,7 @@
 
 namespace nccom {
 
-/// One TCP connection, with TCP_NODELAY.
+/// One TCP connection, with TCP_NODELAY and keep-alive: a host that is gone is noticed in a minute.
 class Socket {
  public:
   Socket() = default;
@@ -42,6 +45,8 @@ class Socket {
   /// that closed the connection is an Error of tryRecv.
   Result<size_t> trySend(const void* data, size_t bytes);
   Result<size_t> tryRecv(void* data, size_t bytes);
+  /// trySend of several pieces, one after the other; at most IOV_MAX.
+  Result<size_t> trySend(std::span<const iovec> pieces);
 
   /// The other end, as connected to or accepted from.
   const SocketAddress& peer() const { return peer_; }
