@@ -24,6 +24,10 @@ inline constexpr uint64_t kHbmAlignment = 256;
 /// mean "nowhere".
 inline constexpr uint64_t kHbmHeaderBytes = 4096;
 
+/// Maps `bytes` of a memfd, readable and writable, at a multiple of 2 MiB so that huge pages fit.
+/// @error ncclSystemError  no room in the address space
+Result<OwnedMapping> mapShared(int fd, uint64_t bytes);
+
 struct HbmOptions {
   uint64_t bytes = kDefaultHbmBytes;  // address space; rounded up to 2 MiB
   // Bytes that this machine could still back with memory; empty: systemMemoryLeft of available.h.
@@ -52,7 +56,7 @@ class Hbm {
   /// Maps `options.bytes`, or the largest half, quarter ... of it that a limit on the address space
   /// (RLIMIT_AS) or file size lets through; notice() then says so.
   ///
-  /// @error ncclInvalidArgument  bytes below kMinHbmBytes
+  /// @error ncclInvalidArgument  bytes below kMinHbmBytes or above 2^46
   /// @error ncclSystemError      no memfd, or not even kMinHbmBytes can be mapped
   static Result<std::unique_ptr<Hbm>> open(const HbmOptions& options = {});
   Hbm(const Hbm&) = delete;

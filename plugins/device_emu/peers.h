@@ -7,10 +7,13 @@
 #include <atomic>
 #include <chrono>
 #include <compare>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <type_traits>
 
@@ -54,9 +57,9 @@ static_assert(std::is_standard_layout_v<ProcessHeader> && offsetof(ProcessHeader
 static_assert(sizeof(ProcessHeader) <= kHbmHeaderBytes);
 
 enum class PeerState : uint8_t {
-  kAlive,
-  kLeft,  // closed its PeerProcesses in order; its memory is still mapped here and still readable
-  kDied   // ended without a word
+  Alive,
+  Left,  // closed its PeerProcesses in order; its memory is still mapped here and still readable
+  Died   // ended without a word
 };
 
 // One process and its HBM as mapped here. Shared: all communicators of this process use one, and
@@ -84,8 +87,8 @@ class PeerProcess {
   /// One load: for every loop that waits for this peer.
   // S acquire, pairs with the release of setState(): what the watcher saw before it said so.
   PeerState state() const { return state_.load(std::memory_order_acquire); }
-  bool gone() const { return state() != PeerState::kAlive; }
-  /// The watcher's; a state only moves away from kAlive, once.
+  bool gone() const { return state() != PeerState::Alive; }
+  /// The watcher's; a state only moves away from Alive, once.
   void setState(PeerState state);
 
   /// Where [offset, offset + bytes) of its HBM is mapped here.
@@ -98,8 +101,10 @@ class PeerProcess {
 
  private:
   Parts parts_;
-  std::atomic<PeerState> state_{PeerState::kAlive};
+  std::atomic<PeerState> state_{PeerState::Alive};
 };
+
+class PeerWatcher;
 
 // The door of this process and its view of the others.
 //
@@ -128,7 +133,7 @@ class PeerProcesses {
   /// mapping, but no longer notice a death.
   ~PeerProcesses();
 
-  const ProcessExport& self() const;
+  const ProcessExport& self() const { return self_; }
 
   /// Maps the HBM of a process, or finds it mapped already; this process itself needs no
   /// connection. Any thread; calls for different processes do not wait for each other.
@@ -145,9 +150,25 @@ class PeerProcesses {
   bool died(const ProcessToken& token) const;
 
  private:
-  class Watcher;
-  explicit PeerProcesses(std::unique_ptr<Watcher> watcher);
-  std::unique_ptr<Watcher> watcher_;
+  struct Entry {
+    std::weak_ptr<PeerProcess> peer;
+    bool connecting = false;  // some thread is at it
+  };
+
+  PeerProcesses(Hbm& hbm, const ProcessExport& self);
+  Result<std::shared_ptr<PeerProcess>> connect(const ProcessExport& process,
+                                               Clock::time_point deadline);
+  Result<std::shared_ptr<PeerProcess>> find(const ProcessExport& process,
+                                            Clock::time_point deadline);
+
+  const ProcessExport self_;
+  const pid_t pid_;
+  std::shared_ptr<PeerProcess> own_;
+  std::unique_ptr<PeerWatcher> watcher_;
+
+  std::mutex mutex_;  // guards entries_
+  std::map<ProcessToken, Entry> entries_;
+  std::condition_variable changed_;  // an Entry is no longer connecting
 };
 
 }  // namespace nccom::emu

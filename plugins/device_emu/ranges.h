@@ -16,9 +16,9 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
-// Best fit over the free ranges, neighbours joined when they become free. Every operation is
-// logarithmic in the number of ranges, but for a bounded search where alignment spoils a fit. Not
-// thread-safe.
+// Best fit over the free ranges, neighbours joined when they become free. Operations are
+// logarithmic in the number of ranges; only the last resort of take(), when alignment spoils every
+// obvious fit, looks at all free ranges. Not thread-safe.
 class Ranges {
  public:
   /// All of `space` is free.
