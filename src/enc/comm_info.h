@@ -10,15 +10,17 @@ namespace nccom {
 /// Limits and sizes that all ranks agree on.
 struct encSizes {
   uint64_t bufferBytes = 512 << 10;  // staging buffer of a ring channel, per rank (NCCL_BUFFSIZE)
-  uint64_t p2pBufferBytes = 256 << 10;  // staging buffer of a network point-to-point peer and direction
+  uint64_t p2pBufferBytes =
+      256 << 10;  // staging buffer of a network point-to-point peer and direction
   bool operator==(const encSizes&) const = default;
 };
 
 struct enc_comm_info {
   int rank = 0;
   int rank_n = 1;
-  std::vector<int> node;                // [rank_n] host index of each rank
-  std::vector<std::vector<int>> rings;  // [channel][rank_n] ranks in ring order, the same rotation on every rank
+  std::vector<int> node;  // [rank_n] host index of each rank
+  std::vector<std::vector<int>>
+      rings;  // [channel][rank_n] ranks in ring order, the same rotation on every rank
   encSizes sizes;
   bool operator==(const enc_comm_info&) const = default;
 

@@ -57,15 +57,18 @@ struct encDesc {
   uint64_t bytes = 0;          // Transfer, Post, NetSend, NetRecv
   uint64_t scaledSources = 0;  // Transfer: bit k: source k is multiplied by the launch's scale
   bool divide = false;         // Transfer: the result is divided by the launch's divisor
-  // Wait: own `semaphore` >= base at launch + value (+ stride each iteration); `rank` raises it, -1: the
-  // proxy. Inc: `semaphore` of `rank` += value. Post: tells `rank` where inputs[index] is, as message
-  // `value` from us in this launch; then its `semaphore` += 1.
+  // Wait: own `semaphore` >= base at launch + value (+ stride each iteration), compared as signed:
+  // a repeated wait may start below the base; `rank` raises it, -1: the proxy. Inc: `semaphore` of
+  // `rank` += value. Post: tells `rank` where inputs[index] is, as message `value` from us in this
+  // launch; then its `semaphore` += 1. (Messages between two ranks match in order over all
+  // launches: the message's number overall is the posts of earlier launches + value.)
   int rank = -1;
   uint32_t semaphore = 0;
   int64_t value = 0;
   int64_t stride = 0;
   uint16_t index = 0;
-  // NetSend, NetRecv: `connection` indexes encProgram::connections; the buffer is `net`, own SCRATCH.
+  // NetSend, NetRecv: `connection` indexes encProgram::connections; the buffer is `net`, own
+  // SCRATCH.
   uint32_t connection = 0;
   encAddress net;
   bool operator==(const encDesc&) const = default;
@@ -94,19 +97,24 @@ struct encConnection {
   bool operator==(const encConnection&) const = default;
 };
 
+/// A program without queues has nothing to do: it is complete as soon as it is launched.
 struct encProgram {
   int rank = 0;
   int nRanks = 1;
   encTask task;
-  std::string algorithm;  // "ring", "p2p", "copy"
-  std::vector<encQueue> queues;
+  std::string algorithm;         // "ring", "p2p", "copy"
+  std::vector<encQueue> queues;  // no queue and no block is empty
   std::vector<encConnection> connections;
-  std::vector<std::pair<uint32_t, uint64_t>> totals;  // (own semaphore, increments in one launch), sorted
-  uint64_t scratchBytes = 0;                          // highest scratch byte of this rank used by anybody + 1
+  std::vector<std::pair<uint32_t, uint64_t>>
+      totals;                 // (own semaphore, increments in one launch), sorted
+  uint64_t scratchBytes = 0;  // highest scratch byte of this rank used by anybody + 1
+  bool peerInputs = false;    // other ranks read this rank's INPUT, or messages that it posts
+  bool peerOutputs = false;   // other ranks write this rank's OUTPUT
   bool operator==(const encProgram&) const = default;
 };
 
 /// One line a descriptor, for logs, golden files and failed tests.
 std::string encDump(const encProgram& program);
+std::string encDump(const encDesc& desc);
 
 }  // namespace nccom

@@ -35,8 +35,8 @@ struct encMessage {
 /// What decides the shape of a program: equal tasks on equal communicators give equal programs.
 struct encTask {
   encOp op = encOp::AllReduce;
-  uint64_t count = 0;      // elements, as in the NCCL call: a rank's part for AllGather, ReduceScatter,
-                           // AlltoAll, Gather, Scatter; the whole for the others
+  uint64_t count = 0;  // elements, as in the NCCL call: a rank's part for AllGather, ReduceScatter,
+                       // AlltoAll, Gather, Scatter; the whole for the others
   ncclDataType_t type = ncclInt8;
   ncclRedOp_t redOp = ncclSum;  // ncclSum .. ncclAvg, or kRedOpPreMulSum
   int root = 0;

@@ -1,0 +1,178 @@
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "enc/p2p.h"
+#include "enc/p2p_net.h"
+#include "enc/pull_queues.h"
+
+namespace nccom {
+namespace {
+
+using Messages = std::vector<encMessage>;
+using PeerMessages = std::vector<Messages>;  // [peer] in the order of the calls
+
+PeerMessages byPeer(const Messages& messages, int rank_n) {
+  PeerMessages sorted(rank_n);
+  for (const encMessage& message : messages)
+    sorted[message.peer].push_back(message);
+  return sorted;
+}
+
+/// Sends to ourselves and receives from ourselves match in order.
+Status copySelf(encBuilder& builder, size_t queue, const Messages& sends, const Messages& recvs) {
+  const int self = builder.self();
+  if (sends.size() != recvs.size()) {
+    return fail(ncclInvalidUsage,
+                "rank %d: %zu sends to itself, %zu receives from itself in one group: "
+                "want as many",
+                self, sends.size(), recvs.size());
+  }
+  for (size_t k = 0; k < sends.size(); k++) {
+    if (sends[k].bytes != recvs[k].bytes) {
+      return fail(ncclInvalidUsage,
+                  "rank %d: send %zu to itself has %llu bytes, receive %zu from itself "
+                  "%llu: want the same",
+                  self, k, static_cast<unsigned long long>(sends[k].bytes), k,
+                  static_cast<unsigned long long>(recvs[k].bytes));
+    }
+    if (sends[k].bytes == 0) continue;
+    builder.append(queue,
+                   encTransfer(encStep::Copy, {self, encBuffer::Input, sends[k].index, 0, 0},
+                               {self, encBuffer::Output, recvs[k].index, 0, 0}, sends[k].bytes));
+  }
+  return Ok{};
+}
+
+/// Peers of this host, ourselves left out; by (peer - self) mod n, or the other way round.
+std::vector<int> localPeers(const enc_comm_info& info, bool downstream) {
+  std::vector<int> peers;
+  for (int distance = 1; distance < info.rank_n; distance++) {
+    const int peer = (info.rank + (downstream ? distance : info.rank_n - distance)) % info.rank_n;
+    if (info.sameNode(info.rank, peer)) peers.push_back(peer);
+  }
+  return peers;
+}
+
+size_t most(const PeerMessages& messages, const std::vector<int>& peers) {
+  size_t count = 0;
+  for (const int peer : peers)
+    count = std::max(count, messages[peer].size());
+  return count;
+}
+
+// Messages go in waves of kMaxPosted to a peer: wave w+1 is posted when wave w has been pulled.
+// Posts and pulls run in separate queues, both by wave first and distance second, so the unfinished
+// message of least (wave, distance) always moves: what its post waits for, and what is pulled
+// before it, is less than it.
+void post(encBuilder& builder, const PeerMessages& sends) {
+  const encLayout& layout = builder.layout();
+  const int self = builder.self();
+  const std::vector<int> peers = localPeers(builder.info(), true);
+  const size_t waves = (most(sends, peers) + kMaxPosted - 1) / kMaxPosted;
+  if (waves == 0) return;
+  const size_t queue = builder.addQueue(0);
+  for (size_t wave = 0; wave < waves; wave++) {
+    const size_t first = wave * kMaxPosted;
+    for (const int peer : peers) {
+      const size_t end = std::min(sends[peer].size(), first + kMaxPosted);
+      if (first >= end) continue;
+      if (wave > 0) {
+        builder.append(
+            queue, encWait(encStep::PostSend, peer, layout.semaphore(encPeerSemaphore::Done, peer),
+                           static_cast<int64_t>(first)));
+      }
+      for (size_t k = first; k < end; k++) {
+        encDesc desc =
+            encInc(encStep::PostSend, peer, layout.semaphore(encPeerSemaphore::Posted, self),
+                   static_cast<int64_t>(k));
+        desc.type = encDescType::Post;
+        desc.index = sends[peer][k].index;
+        desc.bytes = sends[peer][k].bytes;
+        builder.append(queue, std::move(desc));
+      }
+    }
+  }
+  for (const int peer : peers) {
+    if (sends[peer].empty()) continue;
+    const uint32_t done = layout.semaphore(encPeerSemaphore::Done, peer);
+    const auto count = sends[peer].size();
+    builder.append(queue, encWait(encStep::Sync, peer, done, static_cast<int64_t>(count)));
+    builder.expect(done, count);
+    builder.peersReadInputs();
+  }
+}
+
+/// Messages of 0 bytes are pulled as well: their post and their done keep both sides' numbers
+/// equal, and a size that differs between the two sides shows. No memory is touched.
+void pull(encBuilder& builder, const PeerMessages& recvs, const encPullQueues& queues) {
+  const encLayout& layout = builder.layout();
+  const int self = builder.self();
+  const std::vector<int> peers = localPeers(builder.info(), false);
+  const size_t count = most(recvs, peers);
+  for (size_t first = 0; first < count; first += kMaxPosted) {
+    for (size_t i = 0; i < peers.size(); i++) {
+      const int peer = peers[i];
+      const size_t end = std::min(recvs[peer].size(), first + kMaxPosted);
+      for (size_t k = first; k < end; k++) {
+        const encAddress source{peer, encBuffer::Posted, static_cast<uint16_t>(k), 0, 0};
+        const encAddress destination{self, encBuffer::Output, recvs[peer][k].index, 0, 0};
+        builder.append(queues.of(i), encWait(encStep::Pull, peer,
+                                             layout.semaphore(encPeerSemaphore::Posted, peer),
+                                             static_cast<int64_t>(k) + 1));
+        builder.append(queues.of(i),
+                       encTransfer(encStep::Pull, source, destination, recvs[peer][k].bytes));
+        builder.append(queues.of(i),
+                       encInc(encStep::Pull, peer, layout.semaphore(encPeerSemaphore::Done, self)));
+      }
+    }
+  }
+  for (const int peer : peers) {
+    builder.expect(layout.semaphore(encPeerSemaphore::Posted, peer), recvs[peer].size());
+  }
+}
+
+void exchange(encBuilder& builder, const PeerMessages& sends, const PeerMessages& recvs) {
+  const enc_comm_info& info = builder.info();
+  const int self = info.rank;
+  encP2pNet net(builder);
+  for (int distance = 1; distance < info.rank_n; distance++) {
+    const int to = (self + distance) % info.rank_n;
+    const int from = (self + info.rank_n - distance) % info.rank_n;
+    if (!info.sameNode(self, to)) {
+      for (const encMessage& message : sends[to]) {
+        net.send(to, {self, encBuffer::Input, message.index, 0, 0}, message.bytes);
+      }
+    }
+    if (!info.sameNode(self, from)) {
+      for (const encMessage& message : recvs[from]) {
+        net.receive(from, {self, encBuffer::Output, message.index, 0, 0}, message.bytes);
+      }
+    }
+  }
+  net.finish();
+}
+
+}  // namespace
+
+Result<encProgram> encComposeSendRecv(const enc_comm_info& info, const encTask& task) {
+  TRY(encCheckComm(info));
+  TRY(encCheckTask(info, task));
+  if (task.op != encOp::SendRecv) {
+    return fail(ncclInvalidArgument, "%s: want a group of sends and receives", encOpName(task.op));
+  }
+  const PeerMessages sends = byPeer(task.sends, info.rank_n);
+  const PeerMessages recvs = byPeer(task.recvs, info.rank_n);
+  encBuilder builder(info, task, "p2p");
+  post(builder, sends);
+  exchange(builder, sends, recvs);
+  uint64_t bytes = 0;
+  for (const encMessage& message : task.recvs)
+    bytes += message.bytes;
+  const encPullQueues queues(builder, localPeers(info, false).size(), bytes);
+  pull(builder, recvs, queues);
+  TRY(copySelf(builder, queues.of(0), sends[info.rank], recvs[info.rank]));
+  return std::move(builder).finish();
+}
+
+}  // namespace nccom
