@@ -8,7 +8,8 @@
 namespace nccom {
 namespace {
 
-// Bytes, by choice: below these a descriptor's fixed cost outweighs what the split gains.
+// Bytes, by choice: below these a descriptor's fixed cost outweighs what the split gains. Where
+// slots are smaller than these, a slot is the measure.
 constexpr uint64_t kLine = 64;
 constexpr uint64_t kMinChannelStep = 64 << 10;  // a channel moves at least this much in a step
 constexpr uint64_t kMinHalf = 8 << 10;
@@ -53,13 +54,14 @@ encChunking encChunk(const encChunkingInput& input) {
   encChunking result;
   result.lanes = static_cast<uint64_t>(input.lanes);
   const uint64_t step = input.bytes / result.lanes;
-  result.channels = static_cast<int>(
-      std::clamp<uint64_t>(step / kMinChannelStep, 1, static_cast<uint64_t>(input.maxChannels)));
+  result.channels =
+      static_cast<int>(std::clamp<uint64_t>(step / std::min(kMinChannelStep, input.slotBytes), 1,
+                                            static_cast<uint64_t>(input.maxChannels)));
   const uint64_t channels = static_cast<uint64_t>(result.channels);
   uint64_t chunk = 2 * input.slotBytes;
   if (input.chain) {
     const uint64_t share = roundUp(divideUp(input.bytes, channels * kChainChunks), kLine);
-    chunk = std::min(chunk, std::max(share, kMinChainChunk));
+    chunk = std::min(chunk, std::max(share, std::min(kMinChainChunk, input.slotBytes)));
   }
   const uint64_t whole = roundUp(divideUp(input.bytes, channels * result.lanes), kLine);
   result.chunkBytes = std::max(kLine, std::min(chunk, whole));
