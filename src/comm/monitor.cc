@@ -1,0 +1,256 @@
+#include "comm/monitor.h"
+
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "misc/log.h"
+#include "misc/thread.h"
+
+namespace nccom {
+namespace {
+
+constexpr uint32_t kControlMagic = 0x6c72746e;  // "ntrl" in memory
+constexpr size_t kMaxText = 4096;               // bytes of a fault's text on the wire
+constexpr size_t kReadBytes = 4096;
+
+enum class ControlKind : uint32_t { Goodbye = 1, Fault = 2 };
+
+struct ControlHeader {
+  uint32_t magic = kControlMagic;
+  ControlKind kind = ControlKind::Goodbye;
+  int32_t rank = -1;
+  int32_t code = 0;
+  uint32_t textBytes = 0;
+  uint32_t reserved = 0;
+};
+static_assert(sizeof(ControlHeader) == 24);
+
+std::string goodbye(int rank) {
+  ControlHeader header;
+  header.rank = rank;
+  return {reinterpret_cast<const char*>(&header), sizeof header};
+}
+
+std::string faultMessage(const Fault& fault) {
+  const std::string text = fault.text.substr(0, kMaxText);
+  ControlHeader header;
+  header.kind = ControlKind::Fault;
+  header.rank = fault.rank;
+  header.code = fault.code;
+  header.textBytes = static_cast<uint32_t>(text.size());
+  return std::string(reinterpret_cast<const char*>(&header), sizeof header) + text;
+}
+
+/// A host that loses power says nothing: the kernel asks, and gives up after about 20 s.
+void keepAlive(int fd) {
+  const int on = 1, idleSec = 5, intervalSec = 5, probes = 3;
+  const unsigned unansweredMs = 20000;
+  setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idleSec, sizeof idleSec);
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &intervalSec, sizeof intervalSec);
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+  setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unansweredMs, sizeof unansweredMs);
+}
+
+}  // namespace
+
+Monitor::~Monitor() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+    wake();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+Status Monitor::begin() {
+  if (thread_.joinable()) return Ok{};
+  wake_.reset(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  if (!wake_) return fail(ncclSystemError, "monitor: eventfd: %s", strerror(errno));
+  thread_ = std::thread([this] { run(); });
+  return Ok{};
+}
+
+void Monitor::wake() {
+  const uint64_t one = 1;
+  if (wake_ && write(wake_.get(), &one, sizeof one) < 0 && errno != EAGAIN) {
+    WARN("monitor: eventfd: %s", strerror(errno));
+  }
+}
+
+Result<uint64_t> Monitor::join(ControlRing ring, OnFault onFault) {
+  const std::lock_guard lock(mutex_);
+  if (ring.nRanks > 1) TRY(begin());
+  const uint64_t id = ++lastId_;
+  Member& member = members_[id];
+  member.rank = ring.rank;
+  member.onFault = std::make_shared<const OnFault>(std::move(onFault));
+  if (ring.nRanks == 1) return id;
+  Edge& prev = member.edges[0];
+  prev.socket = std::move(ring.prev);
+  prev.peer = (ring.rank + ring.nRanks - 1) % ring.nRanks;
+  prev.name = ring.prevName;
+  Edge& next = member.edges[1];
+  next.socket = std::move(ring.next);
+  next.peer = (ring.rank + 1) % ring.nRanks;
+  next.name = ring.nextName;
+  keepAlive(prev.socket.fd());
+  keepAlive(next.socket.fd());
+  wake();
+  return id;
+}
+
+void Monitor::fault(uint64_t member, ncclResult_t code, const std::string& text) {
+  const std::lock_guard lock(mutex_);
+  const auto found = members_.find(member);
+  if (found == members_.end() || found->second.faulted) return;
+  found->second.faulted = true;
+  const std::string message = faultMessage({found->second.rank, code, text});
+  for (Edge& edge : found->second.edges)
+    say(edge, message);
+  wake();
+}
+
+void Monitor::leave(uint64_t member) {
+  std::unique_lock lock(mutex_);
+  const auto found = members_.find(member);
+  if (found == members_.end() || found->second.left) return;
+  found->second.left = true;
+  for (Edge& edge : found->second.edges)
+    say(edge, goodbye(found->second.rank));
+  wake();
+  if (!thread_.joinable()) {  // all members are alone
+    members_.erase(found);
+  } else if (std::this_thread::get_id() != thread_.get_id()) {
+    called_.wait(lock, [&] { return calling_ != member; });
+  }
+}
+
+void Monitor::say(Edge& edge, const std::string& message) {
+  if (!edge.socket) return;
+  edge.out += message;
+  flush(edge);  // at once, so that it is out even if the process ends next
+}
+
+/// An error is left for receive() to meet: the socket keeps it.
+void Monitor::flush(Edge& edge) {
+  while (!edge.out.empty()) {
+    const auto sent = edge.socket.trySend(edge.out.data(), edge.out.size());
+    if (!sent.ok()) edge.out.clear();
+    if (!sent.ok() || sent.value() == 0) return;
+    edge.out.erase(0, sent.value());
+  }
+}
+
+void Monitor::run() {
+  becomeInternalThread("nccom-monitor");
+  std::vector<pollfd> fds;
+  std::vector<Call> calls;
+  std::unique_lock lock(mutex_);
+  while (!stop_) {
+    fds.assign(1, {wake_.get(), POLLIN, 0});
+    for (const auto& [id, member] : members_) {
+      for (const Edge& edge : member.edges) {
+        const short events = edge.out.empty() ? POLLIN : POLLIN | POLLOUT;
+        if (edge.socket) fds.push_back({edge.socket.fd(), events, 0});
+      }
+    }
+    lock.unlock();
+    const int ready = poll(fds.data(), fds.size(), -1);
+    lock.lock();
+    uint64_t count = 0;
+    if (ready > 0 && fds[0].revents != 0 && read(wake_.get(), &count, sizeof count) < 0 &&
+        errno != EAGAIN) {
+      WARN("monitor: eventfd: %s", strerror(errno));
+    }
+    calls.clear();
+    for (auto& [id, member] : members_)
+      step(id, member, calls);
+    std::erase_if(members_, [](const auto& entry) {
+      const Member& member = entry.second;
+      return member.left && !member.edges[0].socket && !member.edges[1].socket;
+    });
+    callBack(calls, lock);
+  }
+}
+
+void Monitor::step(uint64_t id, Member& member, std::vector<Call>& calls) {
+  for (int side = 0; side < 2; side++) {
+    Edge& edge = member.edges[side];
+    if (!edge.socket) continue;
+    std::vector<Fault> faults;
+    receive(edge, faults);
+    if (!faults.empty() && !member.faulted) {
+      member.faulted = true;
+      say(member.edges[1 - side], faultMessage(faults.front()));
+      if (!member.left) calls.push_back({id, member.onFault, faults.front()});
+    }
+    if (edge.socket) flush(edge);
+    if (edge.heardGoodbye && member.left && edge.out.empty()) edge.socket.close();
+  }
+}
+
+/// Reads all there is; closes the edge at its end, which is a fault if it comes without a goodbye.
+void Monitor::receive(Edge& edge, std::vector<Fault>& faults) {
+  char bytes[kReadBytes];
+  std::string lost;
+  while (lost.empty()) {
+    const auto got = edge.socket.tryRecv(bytes, sizeof bytes);
+    if (!got.ok()) {
+      lost = "its connection closed (" + got.error().message + ")";
+    } else if (got.value() == 0) {
+      return;
+    } else {
+      edge.in.append(bytes, got.value());
+      lost = takeMessages(edge, faults);
+    }
+  }
+  edge.socket.close();
+  edge.out.clear();
+  if (edge.heardGoodbye) return;
+  faults.push_back(
+      {edge.peer, ncclRemoteError, describeRank(edge.peer, edge.name) + " was lost: " + lost});
+}
+
+/// Takes the complete messages out of edge.in. Returns what is wrong with them, if anything is.
+std::string Monitor::takeMessages(Edge& edge, std::vector<Fault>& faults) {
+  while (edge.in.size() >= sizeof(ControlHeader)) {
+    ControlHeader header;
+    memcpy(&header, edge.in.data(), sizeof header);
+    const bool known = header.kind == ControlKind::Goodbye || header.kind == ControlKind::Fault;
+    if (header.magic != kControlMagic || !known || header.textBytes > kMaxText) {
+      return "it does not speak this protocol";
+    }
+    const size_t bytes = sizeof header + header.textBytes;
+    if (edge.in.size() < bytes) return "";
+    if (header.kind == ControlKind::Goodbye) {
+      edge.heardGoodbye = true;
+    } else {
+      faults.push_back({header.rank, static_cast<ncclResult_t>(header.code),
+                        edge.in.substr(sizeof header, header.textBytes)});
+    }
+    edge.in.erase(0, bytes);
+  }
+  return "";
+}
+
+/// Calls without the lock, so that OnFault may use the monitor.
+void Monitor::callBack(const std::vector<Call>& calls, std::unique_lock<std::mutex>& lock) {
+  for (const Call& call : calls) {
+    const auto found = members_.find(call.member);
+    if (found == members_.end() || found->second.left) continue;
+    calling_ = call.member;
+    lock.unlock();
+    INFO(kLogInit, "fault of rank %d: %s", call.fault.rank, call.fault.text.c_str());
+    (*call.onFault)(call.fault);
+    lock.lock();
+    calling_ = 0;
+    called_.notify_all();
+  }
+}
+
+}  // namespace nccom

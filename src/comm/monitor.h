@@ -1,0 +1,106 @@
+// Word of failures: who dies or gives up is known to every rank of his communicators at once.
+//
+// After initialisation the ranks of a communicator stay connected in a ring. One thread a process
+// listens on the rings of all its communicators. A rank that fails says so both ways round, each
+// rank passes it on once. A connection that closes without a goodbye is a rank that was lost, which
+// its neighbours then say: the kernel closes the connections of a process however it ends.
+//
+// A rank that leaves in good order says goodbye and hears no more, but its process goes on passing
+// faults along until the neighbours have left too. When the process itself ends, the ring is open
+// there: faults then reach the ranks between two such gaps, which is enough for a communicator that
+// somebody was already done with.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "comm/bootstrap.h"
+#include "misc/fd.h"
+#include "misc/result.h"
+
+namespace nccom {
+
+/// Why a communicator has failed: `rank` failed or was lost.
+struct Fault {
+  int rank = -1;
+  ncclResult_t code = ncclSuccess;
+  std::string text;
+
+  bool operator==(const Fault&) const = default;
+};
+
+/// The monitor of a process. All calls from any thread.
+class Monitor {
+ public:
+  /// Is called with the first fault of a member, at most once, on the monitor's thread. It must not
+  /// block: the other communicators wait for it.
+  using OnFault = std::function<void(const Fault&)>;
+
+  Monitor() = default;
+  /// Members that have not left look lost to their neighbours.
+  ~Monitor();
+  Monitor(const Monitor&) = delete;
+  Monitor& operator=(const Monitor&) = delete;
+
+  /// Watches a communicator. What its ranks have said since they connected counts.
+  ///
+  /// @return the member's number, never 0
+  Result<uint64_t> join(ControlRing ring, OnFault onFault);
+
+  /// Tells the other ranks that this one has failed. Does nothing if the member has told or heard
+  /// of a fault before. Does not call OnFault.
+  void fault(uint64_t member, ncclResult_t code, const std::string& text);
+
+  /// Leaves in good order. When it returns, the goodbye is on its way and OnFault is not running
+  /// and will not be called again. May be called from OnFault.
+  void leave(uint64_t member);
+
+ private:
+  struct Edge {  // connection to a neighbour
+    Socket socket;
+    int peer = -1;
+    ProcessName name;
+    std::string out, in;  // bytes on their way
+    bool heardGoodbye = false;
+  };
+  struct Member {
+    int rank = 0;
+    Edge edges[2];  // previous, next
+    std::shared_ptr<const OnFault> onFault;
+    bool left = false;
+    bool faulted = false;
+  };
+  struct Call {  // of an OnFault
+    uint64_t member;
+    std::shared_ptr<const OnFault> onFault;
+    Fault fault;
+  };
+
+  Status begin();
+  void wake();
+  void run();
+  void step(uint64_t id, Member& member, std::vector<Call>& calls);
+  void receive(Edge& edge, std::vector<Fault>& faults);
+  std::string takeMessages(Edge& edge, std::vector<Fault>& faults);
+  static void say(Edge& edge, const std::string& message);
+  static void flush(Edge& edge);
+  void callBack(const std::vector<Call>& calls, std::unique_lock<std::mutex>& lock);
+
+  std::mutex mutex_;  // guards all below; the thread lets go of it to poll and to call back
+  std::condition_variable called_;
+  uint64_t calling_ = 0;  // the member whose OnFault is running
+  bool stop_ = false;
+  uint64_t lastId_ = 0;
+  std::map<uint64_t, Member> members_;  // only the thread erases, so what it polls stays
+  UniqueFd wake_;                       // eventfd
+  std::thread thread_;
+};
+
+}  // namespace nccom
