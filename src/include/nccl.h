@@ -186,7 +186,7 @@ typedef struct ncclConfig_v23000 {
   int trafficClass;     /* class of network traffic, as the NET plugin understands it */
   const char* commName; /* appears in logs and reports */
   int collnetEnable;
-  int CTAPolicy; /* NCCL_CTA_POLICY_... */
+  int CTAPolicy; /* NCCL_CTA_POLICY_...; NOLINT(readability-identifier-naming): NCCL's name */
   int shrinkShare;
   int nvlsCTAs;
   int nChannelsPerNetPeer; /* channels of one point-to-point network connection */

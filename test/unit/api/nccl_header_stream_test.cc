@@ -4,8 +4,8 @@
 #include <type_traits>
 
 #define NCCL_STREAM_T struct CUstream_st*
-#include "nccl.h"
-#include "nccom.h"
+#include "include/nccl.h"
+#include "include/nccom.h"
 
 namespace {
 

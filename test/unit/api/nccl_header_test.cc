@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <type_traits>
 
-#include "nccl.h"
-#include "nccom.h"
+#include "include/nccl.h"
+#include "include/nccom.h"
 
 namespace {
 

@@ -1,0 +1,26 @@
+#include "test/perf/program.h"
+
+namespace nccom::perf {
+
+const PerfOp kPerfOp{
+    .name = "Broadcast",
+    .reduces = false,
+    .rooted = true,
+    .inPlaceIsDone = true,
+    .powerOfTwo = false,
+    .counts = wholeCounts,
+    .steps = oneStep,
+    .enqueue =
+        [](const Call& call, int /*step*/) {
+          return ncclBroadcast(call.send, call.receive, call.count, call.type, call.root, call.comm,
+                               call.stream);
+        },
+    .expected =
+        [](int /*rank*/, int /*nRanks*/, int root, size_t count) {
+          return std::vector<Piece>{{root, count, 0}};
+        },
+    .algorithmBytes = bytesOfCount,
+    .busFactor = factorOne,
+};
+
+}  // namespace nccom::perf
