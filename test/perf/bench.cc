@@ -51,6 +51,10 @@ size_t bufferBytes(const Options& options) {
 Result<Outcome> Bench::run() {
   TRY(allocate());
   const std::vector<Series> series = allSeries();
+  for (const Series& each : series) {
+    planned_ += 2 * sizesOf(shared_.options.sizes, each.type.bytes).size() *
+                static_cast<uint64_t>(shared_.options.cycles);
+  }
   for (const Series& each : series)
     TRY(runSeries(each));
   TRY(release());
@@ -184,15 +188,24 @@ Status Bench::runRow(const Series& series, size_t bytes) {
   return Ok{};
 }
 
+// What is under way, for who waits for it.
+std::string Bench::describe(const Point& point) const {
+  const Series& series = *point.series;
+  std::string text = std::string(shared_.op.name) + " " + series.type.name + " " + series.op.name;
+  if (series.root != kNoRoot) text += " root " + std::to_string(series.root);
+  text += ", " + std::to_string(spanOf(point.counts) * series.type.bytes) + " bytes, ";
+  text += point.inPlace ? "in place" : "out of place";
+  const uint64_t number = outcome_.halves + 1;
+  if (planned_ > 0) {
+    text += " (" + std::to_string(number) + " of " + std::to_string(planned_) + ")";
+  }
+  return text;
+}
+
 Result<Cell> Bench::runHalf(const Point& point) {
   const Options& options = shared_.options;
   const Series& series = *point.series;
-  if (thread_ == 0) {
-    shared_.watch.begin(std::string(shared_.op.name) + " " + series.type.name + " " +
-                        series.op.name + ", " +
-                        std::to_string(spanOf(point.counts) * series.type.bytes) + " bytes, " +
-                        (point.inPlace ? "in place" : "out of place"));
-  }
+  if (thread_ == 0) shared_.watch.begin(describe(point));
   Cell cell;
   const double seconds = TRY(measure(point));
   cell.seconds = seconds;

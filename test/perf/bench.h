@@ -72,6 +72,7 @@ class Bench {
   Status release();
   Status runSeries(const Series& series);
   Status runRow(const Series& series, size_t bytes);
+  std::string describe(const Point& point) const;
   Result<Cell> runHalf(const Point& point);
   Result<double> measure(const Point& point);
   Result<uint64_t> check(const Point& point);
@@ -94,7 +95,8 @@ class Bench {
   const int thread_;
   const std::span<Member> members_;
   Outcome outcome_;
-  uint64_t round_ = 0;  // counts checked operations: each has other data
+  uint64_t planned_ = 0;  // halves of rows; 0: the run is endless
+  uint64_t round_ = 0;    // counts checked operations: each has other data
   bool explained_ = false;
 };
 
