@@ -11,6 +11,10 @@ namespace {
 
 constexpr size_t kMaxCall = size_t{1} << 30;  // below what the kernel takes at once, 2 GiB - 4 KiB
 
+void* inOtherProcess(uint64_t address) {
+  return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr): no pointer of ours
+}
+
 Error cmaError(const char* call, pid_t pid, uint64_t address, size_t bytes, int error) {
   if (error == ESRCH) {
     return fail(ncclRemoteError, "%s: process %d has ended", call, pid);
@@ -28,7 +32,7 @@ Status transfer(const char* name, CmaCalls::Call call, pid_t pid, void* local, u
   while (done < bytes) {
     const size_t part = std::min(bytes - done, kMaxCall);
     const iovec here = {static_cast<char*>(local) + done, part};
-    const iovec there = {reinterpret_cast<void*>(remote + done), part};
+    const iovec there = {inOtherProcess(remote + done), part};
     const ssize_t moved = call(pid, &here, 1, &there, 1, 0);
     if (moved < 0 && errno == EINTR) continue;
     if (moved <= 0)
@@ -61,7 +65,7 @@ Status cmaProbe(const CmaCheck& check, const CmaCalls& calls) {
   }
   uint64_t value = 0;
   const iovec here = {&value, sizeof value};
-  const iovec there = {reinterpret_cast<void*>(check.address), sizeof value};
+  const iovec there = {inOtherProcess(check.address), sizeof value};
   ssize_t moved = -1;
   while ((moved = calls.readv(check.pid, &here, 1, &there, 1, 0)) < 0 && errno == EINTR) {
   }

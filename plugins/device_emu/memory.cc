@@ -75,9 +75,11 @@ Result<OwnedMapping> mapShared(int fd, uint64_t bytes) {
     return fail(ncclSystemError, "device memory: no address space for %llu bytes: %s",
                 ull{reserved}, strerror(errno));
   }
+  auto* const first = static_cast<std::byte*>(space);
   const auto start = reinterpret_cast<uintptr_t>(space);
-  const uintptr_t aligned = roundUp(start, kLargeBytes);
-  void* const base = mmap(reinterpret_cast<void*>(aligned), bytes, PROT_READ | PROT_WRITE,
+  const uint64_t before = roundUp(start, kLargeBytes) - start;
+  const uint64_t behind = kLargeBytes - before;
+  void* const base = mmap(first + before, bytes, PROT_READ | PROT_WRITE,
                           MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, 0);
   if (base == MAP_FAILED) {
     const int error = errno;
@@ -85,9 +87,8 @@ Result<OwnedMapping> mapShared(int fd, uint64_t bytes) {
     return fail(ncclSystemError, "device memory: mmap of %llu bytes: %s", ull{bytes},
                 strerror(error));
   }
-  const uint64_t behind = start + reserved - (aligned + bytes);
-  if (aligned > start) munmap(space, aligned - start);
-  if (behind > 0) munmap(reinterpret_cast<void*>(aligned + bytes), behind);
+  if (before > 0) munmap(first, before);
+  if (behind > 0) munmap(first + before + bytes, behind);
   return OwnedMapping(base, bytes);
 }
 

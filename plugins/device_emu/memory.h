@@ -31,7 +31,7 @@ Result<OwnedMapping> mapShared(int fd, uint64_t bytes);
 struct HbmOptions {
   uint64_t bytes = kDefaultHbmBytes;  // address space; rounded up to 2 MiB
   // Bytes that this machine could still back with memory; empty: systemMemoryLeft of available.h.
-  std::function<uint64_t()> memoryLeft;
+  std::function<uint64_t()> memoryLeft = {};
   // Back every block with memory when it is allocated: without it strict overcommit accounting
   // would turn the first touch of a page into SIGBUS. -1: as the machine's overcommit mode asks,
   // 0, 1.

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <utility>
 
 namespace nccom::emu {
 namespace {
@@ -62,17 +63,16 @@ Result<OwnedFd> listenAt(const SocketName& name) {
   return fd;
 }
 
-std::pair<OwnedFd, int> connectTo(const SocketName& name,
-                                  std::chrono::steady_clock::time_point deadline) {
+Connected connectTo(const SocketName& name, std::chrono::steady_clock::time_point deadline) {
   OwnedFd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  if (!fd) return {OwnedFd(), errno};
+  if (!fd) return {{}, errno};
   const Address address = abstractAddress(name);
   while (true) {
     setSocketDeadline(fd.get(), deadline);  // connect() waits so long for room in the backlog
     if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address.name), address.bytes) == 0) {
       return {std::move(fd), 0};
     }
-    if (errno != EINTR) return {OwnedFd(), errno};
+    if (errno != EINTR) return {{}, errno};
   }
 }
 

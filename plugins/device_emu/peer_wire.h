@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
-#include <utility>
 
 #include "plugins/device_emu/owned.h"
 #include "plugins/device_emu/peers.h"
@@ -55,10 +54,12 @@ Status randomBytes(void* to, size_t bytes);
 /// A listening socket with the abstract name "nccom-<hex of name>". Non-blocking.
 Result<OwnedFd> listenAt(const SocketName& name);
 
+struct Connected {
+  OwnedFd fd;  // empty: `error` says why
+  int error;   // errno; EAGAIN: no answer until the deadline
+};
 /// A socket connected to listenAt(name). Blocking, until `deadline` in each of its operations.
-/// @return the descriptor, or errno; EAGAIN: no answer until `deadline`
-std::pair<OwnedFd, int> connectTo(const SocketName& name,
-                                  std::chrono::steady_clock::time_point deadline);
+Connected connectTo(const SocketName& name, std::chrono::steady_clock::time_point deadline);
 
 /// User and process at the other end. A pid of 0: not in our pid namespace.
 Result<ucred> credentialsOf(int fd);

@@ -6,7 +6,6 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <compare>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -28,7 +27,8 @@ namespace nccom::emu {
 // Random, one a process: identity, and the secret that opens its door.
 struct ProcessToken {
   std::array<uint8_t, 16> bytes{};
-  auto operator<=>(const ProcessToken&) const = default;
+  bool operator==(const ProcessToken&) const = default;
+  bool operator<(const ProcessToken& other) const { return bytes < other.bytes; }
 };
 
 // What a process tells of itself to those that shall attach to it. Travels as bytes.
