@@ -1,0 +1,18 @@
+// How many cores this process may use.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace nccom::emu {
+
+/// The quota of a `cpu.max` file ("max 100000" or "150000 100000") in cores, rounded up; 0: none.
+uint32_t quotaOf(const std::string& cpuMax);
+
+/// The least of the affinity mask and the quotas of the control groups above this process; at
+/// least 1.
+///
+/// @source sched_setaffinity(2); the kernel's cgroup-v1/v2 documents on cpu
+uint32_t availableCores();
+
+}  // namespace nccom::emu

@@ -1,0 +1,306 @@
+#include "plugins/device_emu/executor.h"
+
+#include <algorithm>
+
+#include "plugins/device_emu/addresses.h"
+#include "plugins/device_emu/engine.h"
+#include "plugins/device_emu/foreign.h"
+#include "plugins/device_emu/report.h"
+#include "plugins/device_emu/runtime.h"
+
+namespace nccom::emu {
+namespace {
+
+bool computes(const nccomDesc_v1& desc) {
+  return desc.nSources > 1 || desc.scaledSources != 0 || (desc.flags & NCCOM_TRANSFER_DIVIDE) != 0;
+}
+
+/// A reduction's scalar is a float for types that are folded as float.
+bool isNarrowFloat(ncclDataType_t type) {
+  return type == ncclFloat16 || type == ncclBfloat16 || type == ncclFloat8e4m3 ||
+         type == ncclFloat8e5m2;
+}
+
+}  // namespace
+
+void raiseSemaphore(Context& context, Comm& comm, Peer& peer, uint32_t semaphore, uint64_t value) {
+  // S seq_cst: releases what the queue wrote, pairs with the acquire of the wait; and is ordered
+  // before the looks for somebody waiting (`parked`, the doorbell)
+  peer.semaphores[semaphore].value.fetch_add(value, std::memory_order_seq_cst);
+  if (!peer.sameProcess()) {
+    peer.doorbell->ring();
+    return;
+  }
+  Comm& target = peer.rank == comm.rank() ? comm : *peer.local;
+  const uint32_t waiting = target.parked[semaphore].load(std::memory_order_seq_cst);
+  if (waiting == 0) return;
+  // A communicator newer than our list may go away while we hold the hint.
+  if (context.generation == comm.runtime().engine().generation()) {
+    context.push({&target, waiting - 1});
+  } else {
+    context.again = true;
+  }
+}
+
+Executor::Executor(Engine& engine, Context& context, Comm& comm, uint32_t queue)
+    : engine_(engine), context_(context), comm_(comm), run_(comm.runs[queue]), queue_(queue) {}
+
+void Executor::run() {
+  // acquire, pairs with the release that starts the operation; the lock keeps it from ending
+  if (comm_.phase.load(std::memory_order_seq_cst) != Phase::kRunning) return;
+  if (run_.finished.load(std::memory_order_relaxed)) return;  // written with the lock held
+  op_ = comm_.current.load(std::memory_order_acquire);
+  const LoadedProgram& program = *op_->program;
+  const nccomQueue_v1& queue = program.queues()[queue_];
+  while (run_.block < queue.nBlocks) {
+    const nccomBlock_v1& block = program.blocks()[queue.firstBlock + run_.block];
+    while (run_.desc < block.nDescs) {
+      if (comm_.failed()) return;
+      const nccomDesc_v1& desc = program.descs()[block.firstDesc + run_.desc];
+      run_.step.store(desc.step, std::memory_order_relaxed);
+      if (!step(desc)) return;
+      run_.desc++;
+      context_.moves++;
+      run_.steps.store(run_.steps.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    }
+    run_.desc = 0;
+    if (++run_.iteration == block.repeat) {
+      run_.iteration = 0;
+      run_.block++;
+    }
+  }
+  run_.finished.store(true, std::memory_order_release);
+  comm_.remaining.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+/// @return false: not done; the queue stays at this descriptor
+bool Executor::step(const nccomDesc_v1& desc) {
+  switch (desc.type) {
+    case nccomDescWait:
+      return wait(desc);
+    case nccomDescTransfer:
+      return transfer(desc);
+    case nccomDescPost:
+      return post(desc);
+    case nccomDescInc:
+      raiseSemaphore(context_, comm_, *comm_.peer(desc.rank), desc.semaphore,
+                     static_cast<uint64_t>(desc.value));
+      return true;
+    default:
+      net(desc);
+      return true;  // the program was checked: NetSend or NetRecv
+  }
+}
+
+bool Executor::wait(const nccomDesc_v1& desc) {
+  const int64_t value = desc.value + desc.stride * static_cast<int64_t>(run_.iteration) +
+                        static_cast<int64_t>(comm_.base[desc.semaphore]);
+  const auto target = static_cast<uint64_t>(std::max<int64_t>(value, 0));
+  const std::atomic<uint64_t>& cell = comm_.semaphores()[desc.semaphore].value;
+  std::atomic<uint32_t>& parked = comm_.parked[desc.semaphore];
+  // acquire, pairs with S
+  bool there = cell.load(std::memory_order_acquire) >= target;
+  if (!there) {
+    // seq_cst, pairs with raiseSemaphore(): either it sees us, or park() sees its increment
+    parked.store(queue_ + 1, std::memory_order_seq_cst);
+    run_.semaphore.store(desc.semaphore, std::memory_order_relaxed);
+    there = !park(run_, WaitKind::kSemaphore, desc.rank, cell, target);
+    if (!there) return false;
+  }
+  if (parked.load(std::memory_order_relaxed) == queue_ + 1) {
+    parked.store(0, std::memory_order_relaxed);
+  }
+  unpark(run_);
+  return true;
+}
+
+void Executor::net(const nccomDesc_v1& desc) {
+  std::atomic_ref<uint64_t> posted(comm_.hostIndex(desc.connection).posted);
+  posted.fetch_add(1, std::memory_order_release);  // pairs with the proxy's acquire
+  const nccomHostCalls_v1& host = comm_.config().host;
+  if (host.netPosted != nullptr) host.netPosted(host.arg);
+}
+
+bool Executor::post(const nccomDesc_v1& desc) {
+  Peer& peer = *comm_.peer(desc.rank);
+  // acquire, pairs with M1
+  const uint64_t boxes = peer.page->mailboxes.load(std::memory_order_acquire);
+  if (boxes == 0 && park(run_, WaitKind::kMailboxes, peer.rank, peer.page->mailboxes, 1)) {
+    return false;
+  }
+  auto* const box =
+      reinterpret_cast<Mailbox*>(peer.process->base() +
+                                 peer.page->mailboxes.load(std::memory_order_acquire)) +
+      comm_.localRank();
+  const uint64_t at = peer.posted + static_cast<uint64_t>(desc.value);
+  MailEntry& entry = box->entries[at % kMailEntries];
+  if (at >= kMailEntries) {
+    const uint64_t before = at + 1 - kMailEntries;
+    // acquire, pairs with takeOne(): the receiver is through with the entry
+    if (entry.taken.load(std::memory_order_acquire) < before) {
+      // seq_cst, pairs with takeOne(): either it sees that we wait, or park() sees it taken
+      entry.sender.store(1, std::memory_order_seq_cst);
+      if (park(run_, WaitKind::kMailFull, peer.rank, entry.taken, before)) return false;
+    }
+  }
+  unpark(run_);
+  const Bound& input = op_->inputs[desc.index];
+  entry.index = static_cast<uint32_t>(desc.value);
+  entry.buffer = comm_.runtime().placeOf(input.base, desc.bytes);
+  entry.posted.store(at + 1, std::memory_order_release);  // pairs with findPosted()
+  raiseSemaphore(context_, comm_, peer, desc.semaphore, 1);
+  return true;
+}
+
+bool Executor::transfer(const nccomDesc_v1& desc) {
+  if (desc.bytes > context_.budgetBytes) {
+    context_.exhausted = true;
+    return false;
+  }
+  bool foreign = false;
+  if (!locate(desc, foreign)) return false;
+  unpark(run_);
+  if (desc.bytes >= Engine::kWorthSharing) engine_.share(context_);
+  if (!move(desc, foreign)) return false;
+  context_.budgetBytes -= context_.budgetBytes == UINT64_MAX ? 0 : desc.bytes;
+  take(desc);
+  return true;
+}
+
+bool Executor::locate(const nccomDesc_v1& desc, bool& foreign) {
+  const auto addresses = op_->program->addresses().subspan(
+      desc.firstAddress, size_t{desc.nSources} + desc.nDestinations);
+  for (uint32_t k = 0; k < addresses.size(); k++) {
+    Spot& spot = k < desc.nSources ? context_.sources[k] : context_.destinations[k - desc.nSources];
+    if (findSpot(comm_, *op_, run_, addresses[k], run_.iteration, desc.bytes, spot) !=
+        Found::kYes) {
+      return false;
+    }
+    foreign = foreign || spot.foreign();
+  }
+  return true;
+}
+
+/// In tiles, so that a failure is noticed soon.
+bool Executor::move(const nccomDesc_v1& desc, bool foreign) {
+  const uint64_t tile = foreign ? Engine::kForeignTile
+                                : engine_.tileBytes(uint32_t{desc.nSources} + desc.nDestinations);
+  for (uint64_t at = 0; at < desc.bytes; at += tile) {
+    if (at > 0) {
+      if (comm_.failed()) return false;
+      run_.steps.store(run_.steps.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    }
+    const uint64_t bytes = std::min(tile, desc.bytes - at);
+    if (!(foreign ? moveForeign(desc, at, bytes) : moveDirect(desc, at, bytes))) return false;
+  }
+  return true;
+}
+
+bool Executor::moveDirect(const nccomDesc_v1& desc, uint64_t at, uint64_t bytes) {
+  if (desc.nDestinations == 1 && !computes(desc)) {
+    copyBytes(context_.destinations[0].direct + at, context_.sources[0].direct + at, bytes, false);
+    return true;
+  }
+  std::array<const void*, kMaxSources> sources;
+  std::array<void*, kMaxDestinations> destinations;
+  for (uint32_t k = 0; k < desc.nSources; k++)
+    sources[k] = context_.sources[k].direct + at;
+  for (uint32_t k = 0; k < desc.nDestinations; k++) {
+    destinations[k] = context_.destinations[k].direct + at;
+  }
+  compute(desc, sources.data(), destinations.data(), bytes);
+  return true;
+}
+
+/// Foreign sources are read into, foreign destinations written from this thread's bounce memory; a
+/// plain copy with one foreign side needs none.
+bool Executor::moveForeign(const nccomDesc_v1& desc, uint64_t at, uint64_t bytes) {
+  const Spot& source = context_.sources[0];
+  const Spot& destination = context_.destinations[0];
+  if (!computes(desc) && desc.nDestinations == 1 && source.foreign() != destination.foreign()) {
+    return check(
+        source.foreign()
+            ? cmaRead(source.pid, source.remote + at, destination.direct + at, bytes)
+            : cmaWrite(destination.pid, destination.remote + at, source.direct + at, bytes));
+  }
+  const size_t n = size_t{desc.nSources} + desc.nDestinations;
+  if (context_.bounce.size() < n * Engine::kForeignTile) {
+    context_.bounce.resize(n * Engine::kForeignTile);
+  }
+  std::byte* room = context_.bounce.data();
+  std::array<const void*, kMaxSources> sources;
+  std::array<void*, kMaxDestinations> destinations;
+  for (uint32_t k = 0; k < desc.nSources; k++, room += Engine::kForeignTile) {
+    const Spot& spot = context_.sources[k];
+    sources[k] = spot.foreign() ? room : spot.direct + at;
+    if (spot.foreign() && !check(cmaRead(spot.pid, spot.remote + at, room, bytes))) return false;
+  }
+  for (uint32_t k = 0; k < desc.nDestinations; k++, room += Engine::kForeignTile) {
+    const Spot& spot = context_.destinations[k];
+    destinations[k] = spot.foreign() ? room : spot.direct + at;
+  }
+  compute(desc, sources.data(), destinations.data(), bytes);
+  for (uint32_t k = 0; k < desc.nDestinations; k++) {
+    const Spot& spot = context_.destinations[k];
+    if (spot.foreign() && !check(cmaWrite(spot.pid, spot.remote + at, destinations[k], bytes))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool Executor::check(const Status& status) {
+  if (status.ok()) return true;
+  comm_.raise(fail(status.error().code, "rank %d: %s: %s", comm_.rank(), describe(*op_).c_str(),
+                   status.error().message.c_str()));
+  return false;
+}
+
+void Executor::compute(const nccomDesc_v1& desc, const void* const* sources,
+                       void* const* destinations, uint64_t bytes) {
+  ReduceArgs args;
+  args.sources = sources;
+  args.nSources = desc.nSources;
+  args.destinations = destinations;
+  args.nDestinations = desc.nDestinations;
+  args.type = ncclUint8;
+  args.count = bytes;
+  if (computes(desc)) {
+    args.type = static_cast<ncclDataType_t>(op_->program->head().dataType);
+    args.count = bytes / op_->program->elementBytes();
+    args.op = static_cast<ncclRedOp_t>(op_->program->head().redOp);
+    args.scaledSources = desc.scaledSources;
+    args.scale = op_->scale;
+    args.scaleIsFloat = isNarrowFloat(args.type);
+    if ((desc.flags & NCCOM_TRANSFER_DIVIDE) != 0) args.divisor = op_->divisor;
+  }
+  reduceCopy(args);
+}
+
+void Executor::take(const nccomDesc_v1& desc) {
+  if (op_->program->posted().empty()) return;
+  for (const nccomAddress_v1& address :
+       op_->program->addresses().subspan(desc.firstAddress, desc.nSources)) {
+    if (address.buffer == nccomBufferPosted) takeOne(address);
+  }
+}
+
+/// One use of a message less; after the last its entry is free for the sender.
+void Executor::takeOne(const nccomAddress_v1& address) {
+  const size_t use = op_->program->postedAt(address.rank, address.index);
+  // relaxed would not do: the last user frees what the others have read
+  std::atomic_ref<uint64_t> left(op_->postedLeft[use]);
+  if (left.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  const Mail mail = mailOf(comm_, address);
+  mail.entry->taken.store(mail.number, std::memory_order_seq_cst);  // pairs with post()
+  if (mail.entry->sender.load(std::memory_order_seq_cst) == 0) return;
+  mail.entry->sender.store(0, std::memory_order_relaxed);
+  const Peer& peer = *comm_.peer(address.rank);
+  if (peer.sameProcess()) {
+    context_.again = true;
+  } else {
+    peer.doorbell->ring();
+  }
+}
+
+}  // namespace nccom::emu

@@ -1,0 +1,359 @@
+#include "plugins/device_emu/lifecycle.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "plugins/device_emu/addresses.h"
+#include "plugins/device_emu/report.h"
+#include "plugins/device_emu/runtime.h"
+
+namespace nccom::emu {
+namespace {
+
+constexpr uint64_t kCopyTile = 1 << 20;  // between looks for a failure
+constexpr std::chrono::nanoseconds kQuietLimit = std::chrono::seconds(2);
+
+bool takeControl(Comm& comm) {
+  // seq_cst, pairs with letGo(): who fails to take it is seen by who lets go of it
+  return !comm.control.exchange(true, std::memory_order_seq_cst);
+}
+void letGo(Comm& comm) {
+  comm.control.store(false, std::memory_order_seq_cst);
+}
+
+/// @return false: the communicator failed in between
+bool copyTiled(const Comm& comm, std::byte* to, const std::byte* from, uint64_t bytes) {
+  for (uint64_t at = 0; at < bytes; at += kCopyTile) {
+    if (comm.failed()) return false;
+    copyBytes(to + at, from + at, std::min(kCopyTile, bytes - at), false);
+  }
+  return true;
+}
+
+class Start {
+ public:
+  Start(Context& context, Comm& comm)
+      : context_(context), comm_(comm), op_(*comm.current.load(std::memory_order_acquire)) {}
+
+  /// @return whether the operation is running, or the communicator failed
+  bool run() {
+    if (comm_.failed()) return true;
+    const LoadedProgram& program = *op_.program;
+    if (program.head().peerInputs != 0 || program.head().peerOutputs != 0) {
+      if (waits(comm_.page().attached, comm_.peers().size() - 1, -1)) return false;
+    }
+    if (!slotFree()) return false;
+    if (!queuesReady()) return false;
+    if (!bind()) return true;
+    if (op_.collective != 0 && !publish()) return true;
+    begin();
+    return true;
+  }
+
+ private:
+  /// Whether the start has to wait for a cell of ours or of `rank`.
+  bool waits(const std::atomic<uint64_t>& cell, uint64_t target, int32_t rank) {
+    comm_.startRank.store(rank, std::memory_order_relaxed);
+    comm_.startTarget.store(target, std::memory_order_relaxed);
+    comm_.startCell.store(&cell, std::memory_order_seq_cst);
+    if (cell.load(std::memory_order_seq_cst) < target) return true;
+    comm_.startCell.store(nullptr, std::memory_order_relaxed);
+    return false;
+  }
+
+  /// The slot of this collective may be overwritten when every rank has started a later one than
+  /// it holds.
+  bool slotFree() {
+    const uint64_t sequence = op_.collective;
+    if (sequence <= kSlots || sequence <= comm_.freeUntil) return true;
+    const uint64_t needed = sequence - kSlots + 1;
+    uint64_t least = UINT64_MAX;
+    for (const Peer& peer : comm_.peers()) {
+      if (peer.rank == comm_.rank()) continue;
+      const std::atomic<uint64_t>& started = peer.page->collective;
+      uint64_t value = started.load(std::memory_order_acquire);  // pairs with publish()
+      if (value < needed) {
+        // seq_cst, pairs with publish(), as in findPublished()
+        peer.page->startWaiters.fetch_or(uint64_t{1} << (comm_.localRank() % 64),
+                                         std::memory_order_seq_cst);
+        if (waits(started, needed, peer.rank)) return false;
+        value = started.load(std::memory_order_acquire);
+      }
+      least = std::min(least, value);
+    }
+    comm_.freeUntil = least == UINT64_MAX ? UINT64_MAX : least + kSlots - 1;
+    return true;
+  }
+
+  /// Resets the queues. A thread that still holds a lock from before has found its queue finished
+  /// and is on its way out.
+  bool queuesReady() {
+    const uint32_t n = op_.program->head().nQueues;
+    for (uint32_t i = 0; i < n; i++) {
+      std::atomic<uint32_t>& held = comm_.page().locks[i].held;
+      if (held.exchange(1, std::memory_order_seq_cst) != 0) return false;
+      QueueRun& run = comm_.runs[i];
+      run.block = run.desc = 0;
+      run.iteration = 0;
+      run.cell.store(nullptr, std::memory_order_relaxed);
+      run.kind.store(WaitKind::kNone, std::memory_order_relaxed);
+      held.store(0, std::memory_order_seq_cst);
+    }
+    return true;
+  }
+
+  bool bind() {
+    const auto asIs = [](const std::vector<nccomBufferBinding_v1>& user,
+                         std::vector<Bound>& bound) {
+      bound.clear();
+      for (const auto& buffer : user) {
+        bound.push_back({static_cast<std::byte*>(buffer.address), buffer.bytes});
+      }
+    };
+    asIs(op_.userInputs, op_.inputs);
+    asIs(op_.userOutputs, op_.outputs);
+    op_.postedLeft.clear();
+    for (const PostedUse& use : op_.program->posted())
+      op_.postedLeft.push_back(use.uses);
+    const nccomProgram_v1& head = op_.program->head();
+    if ((head.peerInputs == 0 && head.peerOutputs == 0) || !comm_.stagesForeign()) return true;
+    return stage(head.peerInputs != 0, head.peerOutputs != 0);
+  }
+
+  /// Copies of the buffers outside device memory that peers touch. Buffers that overlap (a call in
+  /// place) get one copy, so that they overlap there too.
+  bool stage(bool inputs, bool outputs) {
+    struct Candidate {
+      Bound* bound;
+      bool touched;
+    };
+    std::vector<Candidate> all;
+    for (Bound& bound : op_.inputs)
+      all.push_back({&bound, inputs});
+    for (Bound& bound : op_.outputs)
+      all.push_back({&bound, outputs});
+    std::erase_if(all, [this](const Candidate& one) {
+      return one.bound->bytes == 0 ||
+             comm_.runtime().hbm().contains(one.bound->base, one.bound->bytes);
+    });
+    std::sort(all.begin(), all.end(),
+              [](const Candidate& a, const Candidate& b) { return a.bound->base < b.bound->base; });
+    for (size_t first = 0, last = 0; first < all.size(); first = last) {
+      std::byte* const start = all[first].bound->base;
+      std::byte* end = start;
+      bool touched = false;
+      for (; last < all.size() && (last == first || all[last].bound->base < end); last++) {
+        end = std::max(end, all[last].bound->base + all[last].bound->bytes);
+        touched = touched || all[last].touched;
+      }
+      if (!touched) continue;
+      std::byte* const copy = stageRange(start, static_cast<uint64_t>(end - start));
+      if (copy == nullptr) return false;
+      for (size_t i = first; i < last; i++) {
+        all[i].bound->base = copy + (all[i].bound->base - start);
+      }
+    }
+    return true;
+  }
+
+  std::byte* stageRange(std::byte* user, uint64_t bytes) {
+    const auto block = comm_.runtime().hbm().alloc(bytes);
+    if (!block.ok()) {
+      comm_.raise(fail(block.error().code,
+                       "rank %d: %s: no room for a copy of %llu bytes that other processes can "
+                       "reach: %s",
+                       comm_.rank(), describe(op_).c_str(), static_cast<unsigned long long>(bytes),
+                       block.error().message.c_str()));
+      return nullptr;
+    }
+    auto* const copy = static_cast<std::byte*>(block.value());
+    op_.staged.push_back({user, copy, bytes});
+    return copyTiled(comm_, copy, user, bytes) ? copy : nullptr;
+  }
+
+  Place firstOf(const std::vector<Bound>& buffers) const {
+    if (buffers.empty()) return Place{};
+    return comm_.runtime().placeOf(buffers[0].base, buffers[0].bytes);
+  }
+
+  /// Shows the call to the ranks of the host and compares it with those of the two neighbours: if
+  /// any two of the host's ranks differ, so do two neighbours. Each publishes and then looks
+  /// (seq_cst), so the later of the two sees the difference.
+  bool publish() {
+    Page& page = comm_.page();
+    OpSlot& slot = page.slots[op_.collective % kSlots];
+    slot.opCount = op_.opCount;
+    slot.signature = op_.signature;
+    slot.input = firstOf(op_.inputs);
+    slot.output = firstOf(op_.outputs);
+    memcpy(slot.name, op_.name.data(), kNameBytes);
+    slot.sequence.store(op_.collective, std::memory_order_seq_cst);
+    page.collective.store(op_.collective, std::memory_order_seq_cst);
+    wakeStartWaiters();
+    const size_t n = comm_.peers().size();
+    for (const size_t distance : {size_t{1}, n - 1}) {
+      const Peer& peer = comm_.peers()[(comm_.localRank() + distance) % n];
+      if (peer.rank == comm_.rank()) continue;
+      const OpSlot& other = peer.page->slots[op_.collective % kSlots];
+      if (other.sequence.load(std::memory_order_seq_cst) != op_.collective) continue;
+      if (!sameCall(comm_, op_, peer, other)) return false;
+    }
+    return true;
+  }
+
+  void wakeStartWaiters() {
+    std::atomic<uint64_t>& waiters = comm_.page().startWaiters;
+    if (waiters.load(std::memory_order_seq_cst) == 0) return;
+    const uint64_t who = waiters.exchange(0, std::memory_order_seq_cst);
+    for (const Peer& peer : comm_.peers()) {
+      if ((who >> (peer.localRank % 64) & 1) == 0) continue;
+      if (peer.sameProcess()) {
+        context_.again = true;
+      } else {
+        peer.doorbell->ring();
+      }
+    }
+  }
+
+  void begin() {
+    const uint32_t n = op_.program->head().nQueues;
+    comm_.remaining.store(n, std::memory_order_relaxed);
+    comm_.nQueues.store(n, std::memory_order_relaxed);
+    for (uint32_t i = 0; i < n; i++) {
+      comm_.runs[i].finished.store(false, std::memory_order_release);
+    }
+    Board& board = comm_.page().board;
+    board.startedName.store(op_.name.data());
+    board.started.store(op_.opCount, std::memory_order_relaxed);
+    comm_.phase.store(Phase::kRunning, std::memory_order_seq_cst);  // release: to Executor::run()
+  }
+
+  Context& context_;
+  Comm& comm_;
+  Op& op_;
+};
+
+/// The end of an operation whose queues nobody is in.
+class Finish {
+ public:
+  explicit Finish(Comm& comm) : comm_(comm), op_(*comm.current.load(std::memory_order_acquire)) {}
+
+  bool run() {
+    const bool finished = comm_.remaining.load(std::memory_order_seq_cst) == 0;
+    if (finished) {
+      copyBack();
+      count();
+    } else if (!quiet()) {
+      return false;
+    }
+    end(finished ? Status(Ok{}) : Status(comm_.cause()));
+    return true;
+  }
+
+ private:
+  bool quiet() {
+    const int64_t now = Clock::now().time_since_epoch().count();
+    int64_t since = comm_.failedAtNs.load(std::memory_order_relaxed);
+    if (since == 0) comm_.failedAtNs.store(since = now, std::memory_order_relaxed);
+    return comm_.peersQuiet() || now - since > kQuietLimit.count();
+  }
+
+  void copyBack() {
+    for (const Staged& staged : op_.staged) {
+      // Only outputs have changed; an input's copy is written back over itself only if it shares
+      // its memory with an output.
+      for (const nccomBufferBinding_v1& output : op_.userOutputs) {
+        auto* const user = static_cast<std::byte*>(output.address);
+        if (output.bytes == 0 || user < staged.user || user >= staged.user + staged.bytes) continue;
+        copyBytes(user, staged.copy + (user - staged.user), output.bytes, false);
+      }
+    }
+  }
+
+  void count() {
+    for (const nccomSemaphoreTotal_v1& total : op_.program->totals()) {
+      comm_.base[total.semaphore] += total.total;
+    }
+    for (const auto& [rank, messages] : op_.program->posts())
+      comm_.peer(rank)->posted += messages;
+    for (const PostedUse& use : op_.program->posted())
+      comm_.peer(use.rank)->received++;
+  }
+
+  void end(const Status& status) {
+    Runtime& runtime = comm_.runtime();
+    for (const Staged& staged : op_.staged)
+      (void)runtime.hbm().free(staged.copy);
+    op_.staged.clear();
+    op_.program.reset();
+    for (QueueRun& run : comm_.runs)
+      run.finished.store(true, std::memory_order_release);
+    comm_.startCell.store(nullptr, std::memory_order_relaxed);
+    comm_.page().board.ended.store(op_.opCount, std::memory_order_relaxed);
+    runtime.schedule().ended(op_, status);
+  }
+
+  Comm& comm_;
+  Op& op_;
+};
+
+bool queueHeld(const Comm& comm) {
+  for (const LockCell& lock : comm.page().locks) {
+    if (lock.held.load(std::memory_order_seq_cst) != 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool startable(const Comm& comm) {
+  if (comm.phase.load(std::memory_order_seq_cst) != Phase::kStarting) return false;
+  if (comm.failed()) return true;
+  const std::atomic<uint64_t>* const cell = comm.startCell.load(std::memory_order_seq_cst);
+  return cell == nullptr ||
+         cell->load(std::memory_order_seq_cst) >= comm.startTarget.load(std::memory_order_relaxed);
+}
+
+bool tryStart(Context& context, Comm& comm) {
+  bool done = false;
+  // The loop is for a thread that found `control` taken and went: it counts on us.
+  while (!done && startable(comm) && takeControl(comm)) {
+    if (comm.phase.load(std::memory_order_seq_cst) == Phase::kStarting) {
+      done = Start(context, comm).run();
+      if (done && comm.phase.load(std::memory_order_relaxed) == Phase::kStarting) {
+        // Failed before it ran; `remaining` is not 0, so that it ends with the cause.
+        comm.remaining.store(1, std::memory_order_relaxed);
+        comm.phase.store(Phase::kFinishing, std::memory_order_seq_cst);
+      }
+    }
+    letGo(comm);
+  }
+  return done;
+}
+
+bool endable(const Comm& comm) {
+  const Phase phase = comm.phase.load(std::memory_order_seq_cst);
+  if (phase == Phase::kFinishing) return true;
+  return phase == Phase::kRunning &&
+         (comm.remaining.load(std::memory_order_seq_cst) == 0 || comm.failed());
+}
+
+bool tryFinish(Comm& comm) {
+  // The loop is for a thread that left a queue, found `control` taken and went: it counts on us.
+  while (endable(comm) && takeControl(comm)) {
+    bool ended = false;
+    bool held = false;
+    if (endable(comm)) {
+      // seq_cst, pairs with Executor::run(): either it sees the phase, or we see its lock
+      comm.phase.store(Phase::kFinishing, std::memory_order_seq_cst);
+      held = queueHeld(comm);
+      if (!held) ended = Finish(comm).run();
+    }
+    letGo(comm);
+    if (ended) return true;
+    if (!held || queueHeld(comm)) return false;
+  }
+  return false;
+}
+
+}  // namespace nccom::emu
