@@ -11,10 +11,10 @@
 
 #include "enc/comm_info.h"
 #include "enc/program.h"
+#include "misc/limits.h"
 
 namespace nccom {
 
-inline constexpr int kMaxChannels = 32;
 /// Slots of a ring channel, and of a point-to-point peer and direction. Four: two chunks of two
 /// halves, so that one chunk is filled while the other is read.
 inline constexpr uint32_t kRingSlots = 4;

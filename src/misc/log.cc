@@ -1,15 +1,14 @@
 #include "misc/log.h"
 
-#include <cerrno>
-#include <cstdarg>
-#include <cstdio>
-#include <cstring>
-
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
 #include <mutex>
 
 #include "misc/fd.h"
@@ -56,12 +55,18 @@ std::string expandPath(const std::string& pattern) {
 
 const char* levelName(LogLevel level) {
   switch (level) {
-    case LogLevel::None: return "NONE";
-    case LogLevel::Version: return "VERSION";
-    case LogLevel::Warn: return "WARN";
-    case LogLevel::Info: return "INFO";
-    case LogLevel::Abort: return "ABORT";
-    case LogLevel::Trace: return "TRACE";
+    case LogLevel::None:
+      return "NONE";
+    case LogLevel::Version:
+      return "VERSION";
+    case LogLevel::Warn:
+      return "WARN";
+    case LogLevel::Info:
+      return "INFO";
+    case LogLevel::Abort:
+      return "ABORT";
+    case LogLevel::Trace:
+      return "TRACE";
   }
   return "?";
 }
@@ -103,8 +108,8 @@ bool logEnabled(LogLevel level, uint64_t subsys) {
 void logText(LogLevel level, uint64_t subsys, const char* text) {
   if (!logEnabled(level, subsys)) return;
   static const std::string& host = *new std::string(hostName());  // NOLINT: see sink()
-  std::string line = host + ":" + std::to_string(getpid()) + ":" +
-                     std::to_string(syscall(SYS_gettid)) + " ";
+  std::string line =
+      host + ":" + std::to_string(getpid()) + ":" + std::to_string(syscall(SYS_gettid)) + " ";
   if (threadRank >= 0) line += "[" + std::to_string(threadRank) + "] ";
   line += std::string("NCCL ") + levelName(level) + " " + text + "\n";
   Sink& out = sink();
@@ -126,6 +131,8 @@ void logWrite(LogLevel level, uint64_t subsys, const char* format, ...) {
   logText(level, subsys, text.c_str());
 }
 
-void logSetRank(int rank) { threadRank = rank; }
+void logSetRank(int rank) {
+  threadRank = rank;
+}
 
 }  // namespace nccom

@@ -56,13 +56,13 @@ void logSetRank(int rank);
 }  // namespace nccom
 
 #define WARN(...) ::nccom::logWrite(::nccom::LogLevel::Warn, ::nccom::kLogAll, __VA_ARGS__)
-#define INFO(subsys, ...)                                                         \
-  do {                                                                            \
-    if (::nccom::logEnabled(::nccom::LogLevel::Info, (subsys)))                   \
-      ::nccom::logWrite(::nccom::LogLevel::Info, (subsys), __VA_ARGS__);          \
+#define INFO(subsys, ...)                                                \
+  do {                                                                   \
+    if (::nccom::logEnabled(::nccom::LogLevel::Info, (subsys)))          \
+      ::nccom::logWrite(::nccom::LogLevel::Info, (subsys), __VA_ARGS__); \
   } while (0)
-#define TRACE(subsys, ...)                                                        \
-  do {                                                                            \
-    if (::nccom::logEnabled(::nccom::LogLevel::Trace, (subsys)))                  \
-      ::nccom::logWrite(::nccom::LogLevel::Trace, (subsys), __VA_ARGS__);         \
+#define TRACE(subsys, ...)                                                \
+  do {                                                                    \
+    if (::nccom::logEnabled(::nccom::LogLevel::Trace, (subsys)))          \
+      ::nccom::logWrite(::nccom::LogLevel::Trace, (subsys), __VA_ARGS__); \
   } while (0)

@@ -46,21 +46,40 @@ Status checkRanges(const ncclParams& params) {
   TRY(inRange("NCCOM_ENGINE_THREADS", params.engineThreads, -1, 1024));
   TRY(inRange("NCCOM_CMA", params.cma, -1, 1));
   TRY(inRange("NCCOM_HBM_SIZE", params.hbmBytes, INT64_C(1) << 26, INT64_C(1) << 46));
+  TRY(inRange("NCCOM_HOST_DEVICES", params.hostDevices, 0, 4096));
   TRY(inRange("NEURON_LOGICAL_NC_CONFIG", params.logicalNc, 0, 2));
   return Ok{};
 }
 
-std::string textOf(int64_t value) { return std::to_string(value); }
-std::string textOf(bool value) { return value ? "1" : "0"; }
-std::string textOf(const std::string& value) { return value; }
+std::string textOf(int64_t value) {
+  return std::to_string(value);
+}
+std::string textOf(bool value) {
+  return value ? "1" : "0";
+}
+std::string textOf(const std::string& value) {
+  return value;
+}
 
 constexpr std::array<std::pair<const char*, uint64_t>, 18> kSubsystems{{
-    {"INIT", kLogInit},       {"COLL", kLogColl},           {"P2P", kLogP2p},
-    {"SHM", kLogShm},         {"NET", kLogNet},             {"GRAPH", kLogGraph},
-    {"TUNING", kLogTuning},   {"ENV", kLogEnv},             {"ALLOC", kLogAlloc},
-    {"CALL", kLogCall},       {"PROXY", kLogProxy},         {"NVLS", kLogNvls},
-    {"BOOTSTRAP", kLogBootstrap}, {"REG", kLogReg},         {"PROFILE", kLogProfile},
-    {"RAS", kLogRas},         {"DESTROY", kLogDestroy},     {"ALL", kLogAll},
+    {"INIT", kLogInit},
+    {"COLL", kLogColl},
+    {"P2P", kLogP2p},
+    {"SHM", kLogShm},
+    {"NET", kLogNet},
+    {"GRAPH", kLogGraph},
+    {"TUNING", kLogTuning},
+    {"ENV", kLogEnv},
+    {"ALLOC", kLogAlloc},
+    {"CALL", kLogCall},
+    {"PROXY", kLogProxy},
+    {"NVLS", kLogNvls},
+    {"BOOTSTRAP", kLogBootstrap},
+    {"REG", kLogReg},
+    {"PROFILE", kLogProfile},
+    {"RAS", kLogRas},
+    {"DESTROY", kLogDestroy},
+    {"ALL", kLogAll},
 }};
 
 Result<uint64_t> subsystemMask(const std::string& list) {
@@ -81,7 +100,8 @@ Result<uint64_t> subsystemMask(const std::string& list) {
     }
     if (bit == 0) {
       std::string known;
-      for (const auto& row : kSubsystems) known += std::string(known.empty() ? "" : ", ") + row.first;
+      for (const auto& row : kSubsystems)
+        known += std::string(known.empty() ? "" : ", ") + row.first;
       return fail(ncclInvalidUsage, "NCCL_DEBUG_SUBSYS has '%s': expected any of %s", name.c_str(),
                   known.c_str());
     }
@@ -158,7 +178,7 @@ std::string paramsMarkdown() {
   std::string text =
       "# Environment variables\n\nMade from `src/misc/params.def` by `make docs`.\n\n"
       "| variable | type | default | unit | what it does | source |\n|---|---|---|---|---|---|\n";
-#define PARAM(field, variable, type, fallback, unit, doc, source)                              \
+#define PARAM(field, variable, type, fallback, unit, doc, source) \
   text += "| `" variable "` | " #type " | `" #fallback "` | " unit " | " doc " | " source " |\n";
 #include "misc/params.def"
 #undef PARAM

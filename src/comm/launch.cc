@@ -1,0 +1,270 @@
+#include "comm/launch.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "enc/encd.h"
+#include "enc/select.h"
+#include "misc/datatype.h"
+#include "misc/log.h"
+
+namespace nccom {
+namespace {
+
+// Programs that a communicator keeps loaded. Training loops repeat a few dozen calls.
+constexpr size_t kMaxPrograms = 256;
+
+encTask taskOf(const CollectiveCall& call) {
+  encTask task;
+  task.op = call.op;
+  task.count = call.count;
+  task.type = call.type;
+  task.redOp = call.redOp < ncclNumOps ? call.redOp : kRedOpPreMulSum;
+  task.root = call.root;
+  return task;
+}
+
+encTask taskOf(std::span<const MessageCall> calls) {
+  encTask task;
+  task.op = encOp::SendRecv;
+  for (const MessageCall& call : calls) {
+    std::vector<encMessage>& list = call.send ? task.sends : task.recvs;
+    const auto index = static_cast<uint16_t>(list.size());
+    list.push_back({call.peer, call.count * ncclTypeSize(call.type), index});
+  }
+  return task;
+}
+
+LaunchScale scaleOf(const CollectiveCall& call, int nRanks, uint64_t preMulScale) {
+  LaunchScale result;
+  if (call.redOp >= ncclNumOps) result.scale = preMulScale;
+  if (call.redOp != ncclAvg) return result;
+  if (!ncclTypeIsFloat(call.type)) {
+    result.divisor = nRanks;
+  } else if (call.type == ncclFloat64) {
+    const double factor = 1.0 / nRanks;
+    memcpy(&result.scale, &factor, sizeof factor);
+  } else {
+    const float factor = 1.0F / static_cast<float>(nRanks);
+    memcpy(&result.scale, &factor, sizeof factor);
+  }
+  return result;
+}
+
+/// Bytes of this rank's send and receive buffer.
+std::pair<uint64_t, uint64_t> bytesOf(const CollectiveCall& call, int rank, uint64_t nRanks) {
+  const uint64_t block = call.count * ncclTypeSize(call.type);
+  const bool isRoot = rank == call.root;
+  switch (call.op) {
+    case encOp::AllReduce:
+      return {block, block};
+    case encOp::AllGather:
+      return {block, block * nRanks};
+    case encOp::ReduceScatter:
+      return {block * nRanks, block};
+    case encOp::AlltoAll:
+      return {block * nRanks, block * nRanks};
+    case encOp::Broadcast:
+      return {isRoot ? block : 0, block};
+    case encOp::Reduce:
+      return {block, isRoot ? block : 0};
+    case encOp::Gather:
+      return {block, isRoot ? block * nRanks : 0};
+    case encOp::Scatter:
+      return {isRoot ? block * nRanks : 0, block};
+    case encOp::SendRecv:
+      break;
+  }
+  return {0, 0};
+}
+
+std::string nameOf(const encTask& task) {
+  if (task.op == encOp::SendRecv) {
+    if (task.sends.size() + task.recvs.size() > 1) {
+      return "group of " + std::to_string(task.sends.size()) + " sends and " +
+             std::to_string(task.recvs.size()) + " receives";
+    }
+    const bool sends = !task.sends.empty();
+    const encMessage& message = sends ? task.sends[0] : task.recvs[0];
+    return std::string(sends ? "Send to rank " : "Recv from rank ") + std::to_string(message.peer) +
+           " of " + std::to_string(message.bytes) + " bytes";
+  }
+  std::string name = std::string(encOpName(task.op)) + " count " + std::to_string(task.count) +
+                     " " + ncclTypeName(task.type);
+  const bool reduces =
+      task.op == encOp::AllReduce || task.op == encOp::Reduce || task.op == encOp::ReduceScatter;
+  const bool rooted = task.op == encOp::Reduce || task.op == encOp::Broadcast ||
+                      task.op == encOp::Gather || task.op == encOp::Scatter;
+  if (reduces) name += std::string(" ") + ncclOpName(task.redOp);
+  if (rooted) name += " root " + std::to_string(task.root);
+  return name;
+}
+
+float halfToFloat(uint16_t bits) {
+  _Float16 value;
+  memcpy(&value, &bits, sizeof value);
+  return static_cast<float>(value);
+}
+
+/// An 8-bit float without infinities beyond what its format has: 1 sign, `exponentBits`, rest.
+float float8ToFloat(uint8_t bits, int exponentBits) {
+  const int mantissaBits = 7 - exponentBits;
+  const int bias = (1 << (exponentBits - 1)) - 1;
+  const int exponent = (bits >> mantissaBits) & ((1 << exponentBits) - 1);
+  const int mantissa = bits & ((1 << mantissaBits) - 1);
+  const float sign = (bits & 0x80) != 0 ? -1.0F : 1.0F;
+  const bool isE5m2 = exponentBits == 5;
+  if (isE5m2 && exponent == 31) return mantissa == 0 ? sign * __builtin_inff() : __builtin_nanf("");
+  if (!isE5m2 && (bits & 0x7f) == 0x7f) return __builtin_nanf("");
+  const float fraction = static_cast<float>(mantissa) / static_cast<float>(1 << mantissaBits);
+  if (exponent == 0) return sign * __builtin_ldexpf(fraction, 1 - bias);
+  return sign * __builtin_ldexpf(1.0F + fraction, exponent - bias);
+}
+
+}  // namespace
+
+uint64_t launchScaleOf(const void* scalar, ncclDataType_t type) {
+  uint64_t bits = 0;
+  memcpy(&bits, scalar, ncclTypeSize(type));
+  float narrow = 0;
+  switch (type) {
+    case ncclFloat16:
+      narrow = halfToFloat(static_cast<uint16_t>(bits));
+      break;
+    case ncclBfloat16: {
+      const auto wide = static_cast<uint32_t>(bits << 16);
+      memcpy(&narrow, &wide, sizeof narrow);
+      break;
+    }
+    case ncclFloat8e4m3:
+      narrow = float8ToFloat(static_cast<uint8_t>(bits), 4);
+      break;
+    case ncclFloat8e5m2:
+      narrow = float8ToFloat(static_cast<uint8_t>(bits), 5);
+      break;
+    default:
+      return bits;
+  }
+  uint64_t wide = 0;
+  memcpy(&wide, &narrow, sizeof narrow);
+  return wide;
+}
+
+Launcher::Launcher(const enc_comm_info& info, DeviceComm& device, NetLinks& links)
+    : info_(info), layout_(encLayout::of(info)), device_(device), links_(links) {}
+
+Launcher::~Launcher() {
+  for (auto& [task, loaded] : recent_)
+    (void)device_.programUnload(loaded.handle);
+}
+
+size_t Launcher::TaskHash::operator()(const encTask& task) const {
+  uint64_t hash = 0;
+  const auto mix = [&hash](uint64_t value) {
+    hash = (hash ^ value) * 0x9e3779b97f4a7c15ULL;  // 2^64 / golden ratio: spreads small numbers
+    hash ^= hash >> 29;
+  };
+  mix(static_cast<uint64_t>(task.op) << 32 | static_cast<uint64_t>(task.type) << 16 |
+      static_cast<uint64_t>(task.redOp));
+  mix(task.count);
+  mix(static_cast<uint64_t>(task.root));
+  for (const encMessage& message : task.sends)
+    mix(message.bytes * 131 + static_cast<uint64_t>(message.peer));
+  for (const encMessage& message : task.recvs)
+    mix(message.bytes * 137 + static_cast<uint64_t>(message.peer));
+  return hash;
+}
+
+Result<Launcher::Loaded> Launcher::load(const encTask& task) {
+  Loaded loaded;
+  loaded.program = TRY(encCompose(info_, task));
+  const encdProgram lowered = TRY(encdLower(loaded.program, layout_));
+  loaded.handle = TRY(device_.programLoad(lowered.header()));
+  loaded.name = nameOf(task);
+  loaded.network = netOperationsOf(loaded.program, loaded.name);
+  INFO(kLogColl, "%s count %llu: algorithm %s, %zu queues, %zu network connections",
+       encOpName(task.op), static_cast<unsigned long long>(task.count),
+       loaded.program.algorithm.c_str(), loaded.program.queues.size(),
+       loaded.program.connections.size());
+  return loaded;
+}
+
+Result<Launcher::Loaded*> Launcher::find(const encTask& task) {
+  const auto found = programs_.find(task);
+  if (found != programs_.end()) {
+    recent_.splice(recent_.begin(), recent_, found->second);
+    return &found->second->second;
+  }
+  Loaded loaded = TRY(load(task));
+  recent_.emplace_front(task, std::move(loaded));
+  programs_.emplace(task, recent_.begin());
+  if (recent_.size() > kMaxPrograms) {
+    TRY(device_.programUnload(recent_.back().second.handle));
+    programs_.erase(recent_.back().first);
+    recent_.pop_back();
+  }
+  return &recent_.front().second;
+}
+
+Result<std::vector<encConnection>> Launcher::connectionsOf(const CollectiveCall& call) {
+  const std::lock_guard lock(mutex_);
+  return TRY(find(taskOf(call)))->program.connections;
+}
+
+Result<std::vector<encConnection>> Launcher::connectionsOf(std::span<const MessageCall> calls) {
+  const std::lock_guard lock(mutex_);
+  return TRY(find(taskOf(calls)))->program.connections;
+}
+
+Status Launcher::start(const Loaded& loaded, nccomLaunch_v1& launch, void* stream) {
+  // The proxy learns of the transfers first, so that it knows what an advancing index means.
+  for (const NetOperation& operation : loaded.network)
+    TRY(links_.submit(operation));
+  launch.opCount = ++opCount_;
+  launch.name = loaded.name.c_str();
+  return device_.launch(loaded.handle, launch, stream);
+}
+
+Status Launcher::launch(const CollectiveCall& call, uint64_t preMulScale) {
+  const std::lock_guard lock(mutex_);
+  const encTask task = taskOf(call);
+  const Loaded& loaded = *TRY(find(task));
+  const auto [sendBytes, recvBytes] =
+      bytesOf(call, info_.rank, static_cast<uint64_t>(info_.rank_n));
+  const nccomBufferBinding_v1 input{const_cast<void*>(call.send), sendBytes};
+  const nccomBufferBinding_v1 output{call.recv, recvBytes};
+  const LaunchScale scale = scaleOf(call, info_.rank_n, preMulScale);
+  nccomLaunch_v1 launch{};
+  launch.collective = ++collectives_;
+  launch.inputs = &input;
+  launch.outputs = &output;
+  launch.nInputs = launch.nOutputs = 1;
+  launch.scale = scale.scale;
+  launch.divisor = scale.divisor;
+  launch.signature.kind = static_cast<uint32_t>(call.op);
+  launch.signature.dataType = static_cast<uint32_t>(call.type);
+  launch.signature.redOp = static_cast<uint32_t>(task.redOp);
+  launch.signature.root = static_cast<uint32_t>(call.root);
+  launch.signature.count = call.count;
+  return start(loaded, launch, call.stream);
+}
+
+Status Launcher::launch(std::span<const MessageCall> calls) {
+  const std::lock_guard lock(mutex_);
+  const Loaded& loaded = *TRY(find(taskOf(calls)));
+  std::vector<nccomBufferBinding_v1> inputs, outputs;
+  for (const MessageCall& call : calls) {
+    (call.send ? inputs : outputs).push_back({call.buffer, call.count * ncclTypeSize(call.type)});
+  }
+  nccomLaunch_v1 launch{};
+  launch.inputs = inputs.data();
+  launch.outputs = outputs.data();
+  launch.nInputs = static_cast<uint32_t>(inputs.size());
+  launch.nOutputs = static_cast<uint32_t>(outputs.size());
+  launch.divisor = 1;
+  launch.signature.kind = static_cast<uint32_t>(encOp::SendRecv);
+  return start(loaded, launch, calls[0].stream);
+}
+
+}  // namespace nccom

@@ -1,0 +1,79 @@
+// From a call to a running program: the cache of programs, the binding of buffers, the launch.
+//
+// A program depends on the task only, not on buffers, so a communicator keeps those it has loaded.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "comm/call.h"
+#include "comm/net_links.h"
+#include "enc/comm_info.h"
+#include "enc/layout.h"
+#include "enc/program.h"
+#include "misc/result.h"
+#include "plugin/device.h"
+
+namespace nccom {
+
+/// The scalar of an operator for a task: see nccomLaunch_v1.
+struct LaunchScale {
+  uint64_t scale = 0;
+  int64_t divisor = 1;
+};
+
+/// `bits` of a scalar of `type` as nccomLaunch_v1::scale wants it: narrow floats as a float.
+uint64_t launchScaleOf(const void* scalar, ncclDataType_t type);
+
+class Launcher {
+ public:
+  /// All must outlive the launcher.
+  Launcher(const enc_comm_info& info, DeviceComm& device, NetLinks& links);
+  ~Launcher();
+  Launcher(const Launcher&) = delete;
+  Launcher& operator=(const Launcher&) = delete;
+
+  /// The network connections that a call's program uses; they must be connected before launch().
+  Result<std::vector<encConnection>> connectionsOf(const CollectiveCall& call);
+  Result<std::vector<encConnection>> connectionsOf(std::span<const MessageCall> calls);
+
+  /// @param preMulScale  the scalar of a PreMulSum operator; ignored for others
+  Status launch(const CollectiveCall& call, uint64_t preMulScale);
+  Status launch(std::span<const MessageCall> calls);
+
+  uint64_t opCount() const { return opCount_; }
+
+ private:
+  struct Loaded {
+    encProgram program;
+    std::string name;                   // for reports
+    void* handle = nullptr;             // the device's
+    std::vector<NetOperation> network;  // what the proxy does, by connection
+  };
+  struct TaskHash {
+    size_t operator()(const encTask& task) const;
+  };
+  using Recent = std::list<std::pair<encTask, Loaded>>;  // most recent first
+
+  Result<Loaded*> find(const encTask& task);
+  Result<Loaded> load(const encTask& task);
+  Status start(const Loaded& loaded, nccomLaunch_v1& launch, void* stream);
+
+  const enc_comm_info& info_;
+  const encLayout layout_;
+  DeviceComm& device_;
+  NetLinks& links_;
+  std::mutex mutex_;  // guards all below: launches of a communicator are in one order
+  Recent recent_;
+  std::unordered_map<encTask, Recent::iterator, TaskHash> programs_;  // looked up, never iterated
+  uint64_t opCount_ = 0;
+  uint64_t collectives_ = 0;
+};
+
+}  // namespace nccom

@@ -1,0 +1,77 @@
+// The one per-process context: parameters, device, network, and the threads that serve all
+// communicators of the process. Made at the first call, never destroyed: its threads may outlive
+// main's return.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "graph/graph.h"
+#include "misc/params.h"
+#include "misc/result.h"
+#include "plugin/device.h"
+#include "plugin/net.h"
+
+namespace nccom {
+
+class BootstrapRoots;
+struct BootstrapConfig;
+class Monitor;
+class Proxy;
+
+class Process {
+ public:
+  /// The context. A failure to make it (a bad parameter, an unknown platform, no device plugin) is
+  /// returned by every call, with the same text.
+  static Result<Process*> get();
+
+  const ncclParams& params() const { return params_; }
+  Device& device() { return *device_; }
+  int deviceCount() const { return deviceCount_; }
+
+  /// The network that NCCL_NET_PLUGIN and `netName` ask for; opened once.
+  Result<std::shared_ptr<Net>> net(const std::string& netName);
+
+  /// buildGraph(), once for equal inputs: the ranks of a process on one host share it.
+  Result<std::shared_ptr<const GraphResult>> graph(const GraphInput& input);
+
+  BootstrapRoots& roots() { return *roots_; }
+  Monitor& monitor() { return *monitor_; }
+  Proxy& proxy() { return *proxy_; }
+
+  /// Identity of this host: equal on two processes if and only if they can share memory.
+  const std::string& hostIdentity() const { return hostIdentity_; }
+
+ private:
+  Process();
+  ~Process();
+  static Result<std::unique_ptr<Process>> make();
+  friend struct std::default_delete<Process>;
+
+  ncclParams params_;
+  int deviceCount_ = 0;
+  std::string hostIdentity_;
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<BootstrapRoots> roots_;
+  std::unique_ptr<Monitor> monitor_;
+  std::unique_ptr<Proxy> proxy_;
+
+  std::unique_ptr<NetRegistry> nets_;
+  std::mutex graphMutex_;  // guards the two below; held while searching: equal inputs search once
+  GraphInput graphInput_;  // of graph_
+  std::shared_ptr<const GraphResult> graph_;
+};
+
+/// What the parameters say of the bootstrap.
+BootstrapConfig bootstrapConfigOf(const ncclParams& params);
+
+/// The calling thread's device; 0 until set.
+int currentDevice();
+/// @error  ncclInvalidArgument  not a device of the platform
+Status setCurrentDevice(Process& process, int device);
+
+/// The device plugin's stream for an API handle: NULL is the current device's default stream.
+Result<void*> streamOf(Process& process, void* handle);
+
+}  // namespace nccom

@@ -1,0 +1,166 @@
+// Processes that die, lag, or disagree: everybody else hears who, in bounded time.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <numeric>
+
+#include "test/unit/system/ranks.h"
+
+namespace nccom::test {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+
+/// All-reduces without end, on device memory; prints "traffic" once the first have completed.
+int trafficForEver(int rank, int nRanks, const ncclUniqueId& id, size_t count) {
+  ncclComm_t comm = nullptr;
+  void* buffer = nullptr;
+  MUST(nccomSetDevice(rank));
+  MUST(ncclCommInitRank(&comm, nRanks, id, rank));
+  MUST(ncclMemAlloc(&buffer, count * sizeof(float)));
+  for (int i = 0;; ++i) {
+    MUST(ncclAllReduce(buffer, buffer, count, ncclFloat, ncclSum, comm, nullptr));
+    MUST(nccomStreamSynchronize(nullptr));
+    if (i == 3) {
+      puts("traffic");
+      fflush(stdout);
+    }
+  }
+}
+
+void killOneOf(int nRanks, int victim, const Env& env) {
+  const auto shmBefore = shmNames();
+  Ranks ranks(nRanks, env, [&](int rank, const ncclUniqueId& id) {
+    return trafficForEver(rank, nRanks, id, 1 << 18);
+  });
+  for (int rank = 0; rank < nRanks; ++rank) {
+    ASSERT_TRUE(ranks.waitFor(rank, "traffic", 60)) << "rank " << rank;
+  }
+  usleep(50000);
+  ranks.kill(victim, SIGKILL);
+  const auto outcomes = ranks.wait(20);
+  for (int rank = 0; rank < nRanks; ++rank) {
+    if (rank == victim) continue;
+    SCOPED_TRACE("rank " + std::to_string(rank) + ": " + outcomes[rank].output);
+    EXPECT_EQ(outcomes[rank].status, kFailedStatus);
+    EXPECT_THAT(outcomes[rank].output, HasSubstr("rank " + std::to_string(victim)));
+    EXPECT_LT(outcomes[rank].seconds, 10);
+  }
+  EXPECT_EQ(shmNames(), shmBefore);
+}
+
+TEST(KillNine, SurvivorsNameTheLostRank) {
+  for (const int victim : {0, 2}) {
+    SCOPED_TRACE(victim);
+    killOneOf(4, victim, {});
+  }
+}
+
+TEST(KillNine, SurvivorsOnAnotherVirtualHostNameTheLostRank) {
+  killOneOf(4, 1, {{"NCCL_HOSTID", kHalves}});
+}
+
+TEST(Deadline, ARankThatNeverCallsIsNamed) {
+  Ranks ranks(3, {{"NCCOM_TIMEOUT", "2"}}, [](int rank, const ncclUniqueId& id) {
+    ncclComm_t comm = nullptr;
+    void* buffer = nullptr;
+    MUST(nccomSetDevice(rank));
+    MUST(ncclCommInitRank(&comm, 3, id, rank));
+    MUST(ncclMemAlloc(&buffer, 4096));
+    if (rank == 1) {
+      sleep(30);
+      return 0;
+    }
+    MUST(ncclAllReduce(buffer, buffer, 1024, ncclFloat, ncclSum, comm, nullptr));
+    MUST(nccomStreamSynchronize(nullptr));
+    return 0;
+  });
+  const auto outcomes = ranks.wait(15);
+  for (const int rank : {0, 2}) {
+    SCOPED_TRACE(outcomes[rank].output);
+    EXPECT_EQ(outcomes[rank].status, kFailedStatus);
+    EXPECT_THAT(outcomes[rank].output, HasSubstr("rank 1"));
+    EXPECT_LT(outcomes[rank].seconds, 12);
+  }
+}
+
+TEST(Mismatch, DifferentCountsAreNamedOnBothSides) {
+  Ranks ranks(2, {{"NCCOM_TIMEOUT", "10"}}, [](int rank, const ncclUniqueId& id) {
+    ncclComm_t comm = nullptr;
+    void* buffer = nullptr;
+    MUST(nccomSetDevice(rank));
+    MUST(ncclCommInitRank(&comm, 2, id, rank));
+    MUST(ncclMemAlloc(&buffer, 1 << 20));
+    MUST(ncclAllReduce(buffer, buffer, rank == 0 ? 1000 : 1001, ncclFloat, ncclSum, comm, nullptr));
+    MUST(nccomStreamSynchronize(nullptr));
+    return 0;
+  });
+  const auto outcomes = ranks.wait(30);
+  for (const Outcome& outcome : outcomes) {
+    SCOPED_TRACE(outcome.output);
+    EXPECT_EQ(outcome.status, kFailedStatus);
+    EXPECT_THAT(outcome.output, HasSubstr("1000"));
+    EXPECT_THAT(outcome.output, HasSubstr("1001"));
+    EXPECT_LT(outcome.seconds, 9);
+  }
+}
+
+TEST(Init, TwoRanksOnOneDeviceAreBothNamed) {
+  Ranks ranks(2, {}, [](int rank, const ncclUniqueId& id) {
+    ncclComm_t comm = nullptr;
+    MUST(nccomSetDevice(5));
+    MUST(ncclCommInitRank(&comm, 2, id, rank));
+    return 0;
+  });
+  for (const Outcome& outcome : ranks.wait(30)) {
+    SCOPED_TRACE(outcome.output);
+    EXPECT_EQ(outcome.status, kFailedStatus);
+    EXPECT_THAT(outcome.output, HasSubstr("rank 0"));
+    EXPECT_THAT(outcome.output, HasSubstr("rank 1"));
+    EXPECT_THAT(outcome.output, HasSubstr("device 5"));
+  }
+}
+
+TEST(Init, AMissingRankIsNamedAtTheDeadline) {
+  Ranks ranks(3, {{"NEURON_CCOM_SOCK_TIMEOUT", "2000"}}, [](int rank, const ncclUniqueId& id) {
+    if (rank == 2) return 0;
+    ncclComm_t comm = nullptr;
+    MUST(nccomSetDevice(rank));
+    MUST(ncclCommInitRank(&comm, 3, id, rank));
+    return 0;
+  });
+  const auto outcomes = ranks.wait(30);
+  for (const int rank : {0, 1}) {
+    SCOPED_TRACE(outcomes[rank].output);
+    EXPECT_EQ(outcomes[rank].status, kFailedStatus);
+    EXPECT_THAT(outcomes[rank].output, HasSubstr("2"));
+    EXPECT_LT(outcomes[rank].seconds, 15);
+  }
+}
+
+TEST(Abort, IsLocalAndBoundedInTheMiddleOfTraffic) {
+  Ranks ranks(2, {}, [](int rank, const ncclUniqueId& id) {
+    ncclComm_t comm = nullptr;
+    void* buffer = nullptr;
+    MUST(nccomSetDevice(rank));
+    MUST(ncclCommInitRank(&comm, 2, id, rank));
+    MUST(ncclMemAlloc(&buffer, 1 << 20));
+    if (rank == 0) {
+      MUST(ncclAllReduce(buffer, buffer, 1 << 18, ncclFloat, ncclSum, comm, nullptr));
+      usleep(100000);
+      MUST(ncclCommAbort(comm));
+      return 0;
+    }
+    sleep(3);
+    return 0;
+  });
+  const auto outcomes = ranks.wait(30);
+  EXPECT_EQ(outcomes[0].status, 0) << outcomes[0].output;
+  EXPECT_LT(outcomes[0].seconds, 2.5);
+}
+
+}  // namespace
+}  // namespace nccom::test
