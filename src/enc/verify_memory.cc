@@ -1,0 +1,138 @@
+#include "enc/verify_memory.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace nccom {
+
+void encJoin(encClock& into, const encClock& from) {
+  uint32_t* const a = into.data();
+  const uint32_t* const b = from.data();
+  for (size_t i = 0; i < from.size(); i++)
+    a[i] = std::max(a[i], b[i]);
+}
+
+void encMemory::preset(int64_t begin, int64_t end, encContents::Value value) {
+  if (begin < end) segments_.emplace(begin, Segment{end, value, {}, -1, {}});
+}
+
+void encMemory::splitAt(int64_t at) {
+  auto next = segments_.upper_bound(at);
+  if (next == segments_.begin()) return;
+  auto segment = std::prev(next);
+  if (segment->first == at || segment->second.end <= at) return;
+  Segment second = segment->second;
+  segment->second.end = at;
+  segments_.emplace_hint(next, at, std::move(second));
+}
+
+std::optional<encConflict> encMemory::read(int64_t begin, int64_t end, const encAccess& access,
+                                           const encClock& clock, std::vector<Piece>& pieces) {
+  using Kind = encConflict::Kind;
+  if (begin >= end) return std::nullopt;
+  splitAt(begin);
+  splitAt(end);
+  int64_t at = begin;
+  for (auto segment = segments_.lower_bound(begin); at < end; ++segment) {
+    if (segment == segments_.end() || segment->first > at) {
+      const int64_t gap = segment == segments_.end() ? end : std::min(end, segment->first);
+      return encConflict{Kind::ReadsUnwritten, at, gap, {}};
+    }
+    Segment& s = segment->second;
+    if (!s.writer.before(clock)) {
+      return encConflict{Kind::ReadsUnorderedWrite, at, s.end, s.writer};
+    }
+    pieces.push_back({at, s.end, s.value});
+    const auto same =
+        std::find_if(s.readers.begin(), s.readers.end(),
+                     [&](const encAccess& reader) { return reader.agent == access.agent; });
+    if (same == s.readers.end()) {
+      s.readers.push_back(access);
+    } else {
+      *same = access;  // an agent's events are in order: the last one stands for all
+    }
+    at = s.end;
+  }
+  return std::nullopt;
+}
+
+std::optional<encConflict> encMemory::write(const std::vector<Piece>& pieces,
+                                            const encAccess& access, const encClock& clock,
+                                            int party) {
+  using Kind = encConflict::Kind;
+  const int64_t begin = pieces.front().begin, end = pieces.back().end;
+  if (trusts(begin, end)) return encConflict{Kind::WritesSkipped, begin, end, {}};
+  splitAt(begin);
+  splitAt(end);
+  auto segment = segments_.lower_bound(begin);
+  while (segment != segments_.end() && segment->first < end) {
+    const Segment& s = segment->second;
+    if (!s.writer.before(clock)) {
+      return encConflict{Kind::WritesUnorderedWrite, segment->first, s.end, s.writer};
+    }
+    for (const encAccess& reader : s.readers) {
+      if (!reader.before(clock)) {
+        return encConflict{Kind::WritesUnorderedRead, segment->first, s.end, reader};
+      }
+    }
+    if (party >= 0 && s.party >= 0 && s.party != party) {
+      return encConflict{Kind::SecondWriter, segment->first, s.end, s.writer};
+    }
+    segment = segments_.erase(segment);
+  }
+  for (const Piece& piece : pieces) {
+    segments_.emplace_hint(segment, piece.begin,
+                           Segment{piece.end, piece.value, access, party, {}});
+  }
+  return std::nullopt;
+}
+
+bool encMemory::trusts(int64_t begin, int64_t end) const {
+  return std::any_of(trusted_.begin(), trusted_.end(),
+                     [&](const auto& range) { return range.first < end && begin < range.second; });
+}
+
+std::optional<encConflict> encMemory::unordered(const encClock& clock) const {
+  using Kind = encConflict::Kind;
+  for (const auto& [begin, s] : segments_) {
+    if (!s.writer.before(clock)) {
+      return encConflict{Kind::WritesUnorderedWrite, begin, s.end, s.writer};
+    }
+    for (const encAccess& reader : s.readers) {
+      if (!reader.before(clock)) {
+        return encConflict{Kind::WritesUnorderedRead, begin, s.end, reader};
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<encMemory::Mismatch> encMemory::mismatch(int64_t begin, int64_t end,
+                                                       encContents::Value value) const {
+  int64_t at = begin;
+  auto segment = segments_.upper_bound(begin);
+  if (segment != segments_.begin() && std::prev(segment)->second.end > begin) --segment;
+  while (at < end) {
+    const auto range = std::find_if(trusted_.begin(), trusted_.end(),
+                                    [&](const auto& r) { return r.first <= at && at < r.second; });
+    if (range != trusted_.end()) {
+      at = range->second;
+      continue;
+    }
+    while (segment != segments_.end() && segment->second.end <= at)
+      ++segment;
+    if (segment == segments_.end() || segment->first > at) {
+      int64_t gap = segment == segments_.end() ? end : std::min(end, segment->first);
+      for (const auto& r : trusted_) {
+        if (r.first > at) gap = std::min(gap, r.first);
+      }
+      return Mismatch{at, gap, std::nullopt, {}};
+    }
+    const Segment& s = segment->second;
+    if (s.value != value) return Mismatch{at, std::min(end, s.end), s.value, s.writer};
+    at = s.end;
+  }
+  return std::nullopt;
+}
+
+}  // namespace nccom
