@@ -1,0 +1,188 @@
+// This machine as a platform: hwloc says which cores, NUMA nodes and network cards there are.
+#include <hwloc.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "graph/platform.h"
+#include "graph/topo.h"
+
+namespace nccom {
+namespace {
+
+using pugi::xml_node;
+
+constexpr int kMaxHostDevices = 8192;  // 256 buses of 32
+constexpr int kHostSm = 0;             // a CPU core; no NeuronCore version has this number
+
+struct DestroyTopology {
+  void operator()(hwloc_topology_t topology) const { hwloc_topology_destroy(topology); }
+};
+using Topology = std::unique_ptr<std::remove_pointer_t<hwloc_topology_t>, DestroyTopology>;
+
+Result<Topology> loadTopology(const std::string& synthetic) {
+  hwloc_topology_t raw = nullptr;
+  if (hwloc_topology_init(&raw) != 0) {
+    return fail(ncclSystemError, "hwloc cannot start: %s", strerror(errno));
+  }
+  Topology topology(raw);
+  if (!synthetic.empty() && hwloc_topology_set_synthetic(raw, synthetic.c_str()) != 0) {
+    return fail(ncclInvalidArgument, "'%s' describes no machine to hwloc", synthetic.c_str());
+  }
+  hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+  if (hwloc_topology_load(raw) != 0) {
+    return fail(ncclSystemError, "hwloc cannot read this machine: %s", strerror(errno));
+  }
+  return topology;
+}
+
+/// Cores; PUs where hwloc sees no cores.
+std::vector<hwloc_obj_t> coresOf(hwloc_topology_t topology) {
+  std::vector<hwloc_obj_t> cores;
+  for (const hwloc_obj_type_t type : {HWLOC_OBJ_CORE, HWLOC_OBJ_PU}) {
+    const int count = hwloc_get_nbobjs_by_type(topology, type);
+    for (int i = 0; i < count; i++) {
+      cores.push_back(hwloc_get_obj_by_type(topology, type, static_cast<unsigned>(i)));
+    }
+    if (!cores.empty()) break;
+  }
+  return cores;
+}
+
+std::string maskOf(hwloc_const_cpuset_t cpuset) {
+  std::string list;
+  for (int cpu = hwloc_bitmap_first(cpuset); cpu != -1; cpu = hwloc_bitmap_next(cpuset, cpu)) {
+    list += (list.empty() ? "" : ",") + std::to_string(cpu);
+  }
+  return cpuMask(list);
+}
+
+/// Index among `numas` of the node that holds an object's CPUs; the first if none does.
+size_t numaOf(const std::vector<hwloc_obj_t>& numas, hwloc_obj_t object) {
+  while (object != nullptr && object->cpuset == nullptr)
+    object = object->parent;
+  for (size_t n = 0; object != nullptr && n < numas.size(); n++) {
+    if (hwloc_bitmap_intersects(numas[n]->cpuset, object->cpuset) != 0) return n;
+  }
+  return 0;
+}
+
+class HostWriter {
+ public:
+  explicit HostWriter(hwloc_topology_t topology) : topology_(topology) {
+    const int count = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE);
+    for (int i = 0; i < count; i++) {
+      numas_.push_back(
+          hwloc_get_obj_by_type(topology, HWLOC_OBJ_NUMANODE, static_cast<unsigned>(i)));
+      addCpu(numas_.back());
+    }
+  }
+
+  void addDevices(const std::vector<hwloc_obj_t>& cores, int nDevices) {
+    for (int dev = 0; dev < nDevices; dev++) {
+      std::array<char, 32> busId = {};
+      snprintf(busId.data(), busId.size(), "fffe:%02x:%02x.0", dev / 32, dev % 32);
+      xml_node xmlPci = cpus_[numaOf(numas_, cores[dev % cores.size()])].append_child("pci");
+      setXml(xmlPci, "busid", std::string(busId.data()));
+      setXml(xmlPci, "class", std::string("0x030200"));
+      // 12 GB/s: about what one core copies.
+      setXml(xmlPci, "link_speed", std::string("8.0 GT/s PCIe"));
+      setXml(xmlPci, "link_width", 16);
+      xml_node xmlGpu = xmlPci.append_child("gpu");
+      setXml(xmlGpu, "dev", dev);
+      setXml(xmlGpu, "sm", kHostSm);
+      setXml(xmlGpu, "gdr", 1);
+    }
+  }
+
+  /// Network cards, without a device number: which plugin drives them is not known here.
+  void addNics() {
+    for (hwloc_obj_t pci = hwloc_get_next_pcidev(topology_, nullptr); pci != nullptr;
+         pci = hwloc_get_next_pcidev(topology_, pci)) {
+      if (pci->attr->pcidev.class_id >> 8 == 0x02) addNic(pci);
+    }
+  }
+
+  ncclXml take() { return std::move(xml_); }
+
+ private:
+  void addCpu(hwloc_obj_t numa) {
+    xml_node xmlCpu = xml_.root().append_child("cpu");
+    cpus_.push_back(xmlCpu);
+    setXml(xmlCpu, "numaid", static_cast<int>(numa->os_index));
+    setXml(xmlCpu, "affinity", maskOf(numa->cpuset));
+#if defined(__aarch64__)
+    setXml(xmlCpu, "arch", std::string("arm64"));
+#elif defined(__powerpc64__)
+    setXml(xmlCpu, "arch", std::string("ppc64"));
+#else
+    setXml(xmlCpu, "arch", std::string("x86_64"));
+#endif
+    const hwloc_obj_t package = hwloc_get_next_obj_by_type(topology_, HWLOC_OBJ_PACKAGE, nullptr);
+    for (const auto& [attribute, info, otherwise] :
+         {std::array{"vendor", "CPUVendor", "unknown"},
+          std::array{"familyid", "CPUFamilyNumber", "0"},
+          std::array{"modelid", "CPUModelNumber", "0"}}) {
+      const char* known = package == nullptr ? nullptr : hwloc_obj_get_info_by_name(package, info);
+      setXml(xmlCpu, attribute, std::string(known == nullptr ? otherwise : known));
+    }
+  }
+
+  void addNic(hwloc_obj_t pci) {
+    const auto& facts = pci->attr->pcidev;
+    std::array<char, 32> text = {};
+    snprintf(text.data(), text.size(), "%04x:%02x:%02x.%x", static_cast<unsigned>(facts.domain),
+             facts.bus, facts.dev, facts.func);
+    xml_node xmlPci = cpus_[numaOf(numas_, pci)].append_child("pci");
+    setXml(xmlPci, "busid", std::string(text.data()));
+    snprintf(text.data(), text.size(), "0x%04x00", facts.class_id);
+    setXml(xmlPci, "class", std::string(text.data()));
+    for (const auto& [attribute, value] :
+         {std::pair{"vendor", facts.vendor_id}, std::pair{"device", facts.device_id}}) {
+      snprintf(text.data(), text.size(), "0x%04x", value);
+      setXml(xmlPci, attribute, std::string(text.data()));
+    }
+    // hwloc knows the rate in GB/s only: as lanes of 8 GT/s, 0.75 GB/s each.
+    const int lanes = static_cast<int>(facts.linkspeed / 0.75F + 0.5F);
+    setXml(xmlPci, "link_speed", std::string("8.0 GT/s PCIe"));
+    setXml(xmlPci, "link_width", facts.linkspeed > 0 ? std::clamp(lanes, 1, 1024) : 16);
+    xml_node xmlNic = xmlPci.append_child("nic");
+    for (hwloc_obj_t os = pci->io_first_child; os != nullptr; os = os->next_sibling) {
+      if (os->type != HWLOC_OBJ_OS_DEVICE || os->name == nullptr) continue;
+      setXml(xmlNic.append_child("net"), "name", std::string(os->name));
+    }
+  }
+
+  hwloc_topology_t topology_;
+  std::vector<hwloc_obj_t> numas_;
+  std::vector<xml_node> cpus_;
+  ncclXml xml_ = ncclXml::create("system");
+};
+
+}  // namespace
+
+Result<int> hostCoreCount() {
+  const Topology topology = TRY(loadTopology(""));
+  return std::max(1, static_cast<int>(coresOf(topology.get()).size()));
+}
+
+Result<ncclXml> hostTopoGetXml(int nDevices, const std::string& synthetic) {
+  if (nDevices < 0 || nDevices > kMaxHostDevices) {
+    return fail(ncclInvalidArgument, "%d host devices, expected 0 to %d", nDevices,
+                kMaxHostDevices);
+  }
+  const Topology topology = TRY(loadTopology(synthetic));
+  const std::vector<hwloc_obj_t> cores = coresOf(topology.get());
+  if (cores.empty() || hwloc_get_nbobjs_by_type(topology.get(), HWLOC_OBJ_NUMANODE) < 1) {
+    return fail(ncclSystemError, "hwloc sees no core or no memory on this machine");
+  }
+  HostWriter writer(topology.get());
+  writer.addDevices(cores, nDevices == 0 ? static_cast<int>(cores.size()) : nDevices);
+  writer.addNics();
+  return writer.take();
+}
+
+}  // namespace nccom

@@ -1,0 +1,363 @@
+#include "graph/search.h"
+
+#include <algorithm>
+#include <span>
+#include <tuple>
+
+#include "graph/search_dfs.h"
+#include "graph/search_order.h"
+
+namespace nccom {
+namespace {
+
+using Type = ncclTopoNodeType;
+using Path = ncclTopoPathType;
+
+// ---- bandwidths that are tried, GB/s of one channel ---------------------------------------------
+// @source NCCL 2.30 for its generations; the Neuron collectives library for Trainium
+constexpr std::array kIntraOld = {40.0F, 30.0F, 20.0F, 18.0F, 15.0F, 12.0F, 10.0F,
+                                  9.0F,  7.0F,  6.0F,  5.0F,  4.0F,  3.0F};
+constexpr std::array kInterOld = {48.0F, 30.0F, 28.0F, 24.0F, 20.0F, 18.0F, 15.0F,
+                                  12.0F, 10.0F, 9.0F,  7.0F,  6.0F,  5.0F,  4.0F,
+                                  3.0F,  2.4F,  1.2F,  0.24F, 0.12F};
+constexpr std::array kIntra90 = {60.0F, 50.0F, 40.0F, 30.0F, 24.0F, 20.0F,
+                                 15.0F, 12.0F, 11.0F, 6.0F,  3.0F};
+constexpr std::array kInter90 = {48.0F, 45.0F, 42.0F, 40.0F, 30.0F, 24.0F, 22.0F, 20.0F, 17.5F,
+                                 15.0F, 12.0F, 6.0F,  3.0F,  2.4F,  1.2F,  0.24F, 0.12F};
+constexpr std::array kIntra100 = {90.0F, 80.0F, 70.0F, 60.0F, 50.0F, 45.0F,
+                                  40.0F, 30.0F, 24.0F, 20.0F, 19.0F, 18.0F};
+constexpr std::array kInter100 = {96.0F, 86.0F, 80.0F, 48.0F, 45.1F, 42.0F, 40.0F,
+                                  30.0F, 24.0F, 22.0F, 20.0F, 17.5F, 15.0F, 12.0F,
+                                  6.0F,  3.0F,  2.4F,  1.2F,  0.24F, 0.12F};
+constexpr std::array kNeuron = {42.0F, 30.0F, 24.0F, 21.0F, 18.0F, 15.0F, 12.0F, 10.0F, 9.0F,
+                                7.0F,  6.0F,  5.0F,  4.0F,  3.0F,  2.4F,  1.2F,  0.24F, 0.12F};
+
+std::span<const float> speedsFor(int sm, bool inter) {
+  if (isNeuronSm(sm)) return kNeuron;
+  if (sm >= 100) return inter ? std::span<const float>(kInter100) : kIntra100;
+  if (sm >= 90) return inter ? std::span<const float>(kInter90) : kIntra90;
+  return inter ? std::span<const float>(kInterOld) : kIntraOld;
+}
+
+// ---- budgets, in steps --------------------------------------------------------------------------
+struct Budgets {
+  int attempt = 1 << 14;
+  int sameChannels = 1 << 8;
+  int64_t global = 1 << 19;
+};
+
+constexpr int kSmallSystem = 16;  // GPUs up to which NCCL's budgets are quick
+
+/// Whether to suggest an order (search_order.h) and to get by with fewer steps for it: on many
+/// devices, and on Trainium, whose sparse fabric has few rings for a search to stumble on.
+bool isGuided(const ncclTopoSystem& system, int sm) {
+  return isNeuronSm(sm) || system.count(Type::Gpu) > kSmallSystem;
+}
+
+/// Guided searches get enough steps to lay every channel, and a few detours. A search in vain
+/// costs the global budget, some 20 ms.
+Budgets budgetsFor(const ncclTopoSystem& system, int sm, int maxChannels) {
+  if (!isGuided(system, sm)) return {};
+  const int layAll = (system.count(Type::Gpu) + 2) * (maxChannels + 2);
+  return {.attempt = 2 * layAll, .sameChannels = layAll, .global = 1 << 15};
+}
+
+int minSm(const ncclTopoSystem& system) {
+  int sm = system.nodes(Type::Gpu)[0].gpu.sm;
+  for (const ncclTopoNode& gpu : system.nodes(Type::Gpu))
+    sm = std::min(sm, gpu.gpu.sm);
+  return sm;
+}
+
+/// Whether the fabric falls in two halves with something slower in between.
+bool hasSplitFabric(const ncclTopoSystem& system) {
+  const int nGpus = system.count(Type::Gpu);
+  std::vector<int> domain(nGpus);
+  std::vector<int> members(nGpus, 0);
+  for (int g = 0; g < nGpus; g++)
+    domain[g] = g;
+  for (int g = 0; g < nGpus; g++) {
+    for (int p = g + 1; p < nGpus; p++) {
+      if (system.path(gpuRef(g), gpuRef(p)).type == Path::Nvl) domain[p] = domain[g];
+    }
+  }
+  for (const int d : domain)
+    members[d]++;
+  return std::count_if(members.begin(), members.end(), [](int m) { return m > 1; }) == 2;
+}
+
+std::string format(const ncclTopoGraph& graph) {
+  const Error text =
+      fail(ncclSuccess, "%g/%g GB/s type %s/%s sameChannels %d crossNic %d",
+           static_cast<double>(graph.bwIntra), static_cast<double>(graph.bwInter),
+           toText(graph.typeIntra), toText(graph.typeInter), graph.sameChannels, graph.crossNic);
+  return text.message;
+}
+
+// ---- the ladder ---------------------------------------------------------------------------------
+
+/// Relaxes what is asked for, one thing at a time, until the search finds enough.
+class Ladder {
+ public:
+  Ladder(const ncclTopoSystem& system, const ncclTopoGraph& wanted)
+      : system_(system),
+        sm_(minSm(system)),
+        speeds_(speedsFor(sm_, system.inter)),
+        budgets_(budgetsFor(system, sm_, wanted.maxChannels)),
+        globalBudget_(budgets_.global),
+        search_(system, isGuided(system, sm_) ? searchOrder(system) : std::vector<int>()),
+        best_(wanted) {
+    setBounds(wanted);
+  }
+
+  ncclTopoGraph climb() {
+    startSpeed();
+    do {
+      attempt();
+      if (isOptimal()) break;
+    } while (relax());
+    duplicateChannels();
+    raiseBandwidth();
+    best_.why.push_back(std::to_string(nAttempts_) + " attempts, " + std::to_string(nSpent_) +
+                        " spent their budget");
+    if (best_.nChannels == 0) fallBack();
+    return std::move(best_);
+  }
+
+ private:
+  void setBounds(const ncclTopoGraph& wanted) {
+    const bool canCross = system_.count(Type::Net) > 1;
+    crossNic_ = canCross ? wanted.crossNic : 0;
+    best_.crossNic = crossNic_ == 1 ? 1 : 0;
+    best_.bwIntra = best_.bwInter = best_.latencyInter = 0;
+    best_.nChannels = best_.nHops = 0;
+    best_.intra.clear();
+    best_.inter.clear();
+    if (system_.count(Type::Gpu) > 1) {
+      const ncclTopoPathRange range = ncclTopoGetGpuPathRange(system_, Type::Gpu);
+      minTypeIntra_ = range.min;
+      maxTypeIntra_ = range.max;
+    }
+    if (system_.inter) {
+      const ncclTopoPathRange range = ncclTopoGetGpuPathRange(system_, Type::Net);
+      minTypeInter_ = range.min;
+      maxTypeInter_ = maxTypeIntra_ = range.max;
+    }
+    if (sm_ < 90) maxTypeInter_ = Path::Sys;
+    best_.typeIntra = minTypeIntra_;
+    best_.typeInter = minTypeInter_;
+    best_.sameChannels = true;
+    // Two halves: a tree will need two channels, and rings have as many.
+    const bool needsTwo = !isNeuronSm(sm_) && hasSplitFabric(system_);
+    if (needsTwo && best_.maxChannels >= 2 && best_.minChannels == 1) best_.minChannels = 2;
+    asked_ = best_;
+    const ncclTopoCpu& cpu = system_.nodes(Type::Cpu)[0].cpu;
+    isAmd_ = cpu.arch == CpuArch::X86 && cpu.vendor == CpuVendor::Amd;
+  }
+
+  void setSpeed() { asked_.bwIntra = asked_.bwInter = speeds_[speed_]; }
+  bool hasSlower() const { return speed_ + 1 < static_cast<int>(speeds_.size()); }
+
+  void startSpeed() {
+    const auto isTooMuch = [&](float speed) {
+      return speed > system_.maxBw ||
+             speed * static_cast<float>(asked_.minChannels) > system_.totalBw;
+    };
+    while (hasSlower() && isTooMuch(speeds_[speed_]))
+      speed_++;
+    setSpeed();
+  }
+
+  void attempt() {
+    const int budget = asked_.sameChannels ? budgets_.sameChannels : budgets_.attempt;
+    globalBudget_ -= budget;
+    const int nBefore = best_.nChannels;
+    const float bwBefore = best_.bwIntra;
+    time_ = search_.run(asked_, best_, budget);
+    const bool found = best_.nChannels != nBefore || best_.bwIntra != bwBefore;
+    nAttempts_++;
+    if (time_ == 0) nSpent_++;
+    if (!found) return;
+    best_.why.push_back(format(asked_) + ": " + std::to_string(best_.nChannels) +
+                        " channels at attempt " + std::to_string(nAttempts_));
+  }
+
+  bool isOptimal() const {
+    return time_ == -1 || static_cast<float>(best_.nChannels) * best_.bwInter >= system_.totalBw;
+  }
+
+  bool relax() {
+    const bool found = best_.nChannels > 0;
+    const bool isAmdSys = isAmd_ && asked_.typeIntra == Path::Sys;
+    if (asked_.sameChannels && !isAmdSys) {
+      asked_.sameChannels = false;
+      return true;
+    }
+    asked_.sameChannels = true;
+    globalBudget_ += time_;
+    if (globalBudget_ < 0 && found) {
+      best_.why.emplace_back("global budget spent");
+      return false;
+    }
+    return relaxTypes(found) || relaxCrossNic() || relaxSpeed(found);
+  }
+
+  bool relaxTypes(bool found) {
+    const auto next = [](Path type) { return static_cast<Path>(static_cast<int>(type) + 1); };
+    const Path maxIntra = system_.inter ? asked_.typeInter : maxTypeIntra_;
+    if (asked_.typeIntra < maxIntra && (!found || asked_.typeIntra < best_.typeIntra)) {
+      asked_.typeIntra = next(asked_.typeIntra);
+      if (asked_.typeIntra < Path::Dis) return true;
+    }
+    asked_.typeIntra = minTypeIntra_;
+    const bool mayHelp =
+        !found || asked_.typeInter < best_.typeInter || asked_.typeInter < Path::Pxn;
+    if (system_.inter && asked_.typeInter < maxTypeInter_ && mayHelp) {
+      asked_.typeInter = next(asked_.typeInter);
+      if (asked_.typeInter < Path::Dis) return true;
+    }
+    asked_.typeInter = minTypeInter_;
+    return false;
+  }
+
+  bool relaxCrossNic() {
+    if (crossNic_ == 2 && asked_.crossNic == 0) {
+      asked_.crossNic = 2;
+      return true;
+    }
+    asked_.crossNic = crossNic_ == 1 ? 1 : 0;
+    return false;
+  }
+
+  /// Half the bandwidth cannot win any more once something is found.
+  bool relaxSpeed(bool found) {
+    if (!hasSlower() || (found && speeds_[speed_ + 1] / best_.bwInter <= 0.49F)) return false;
+    speed_++;
+    setSpeed();
+    return true;
+  }
+
+  /// Two channels of half the bandwidth keep more of the device busy than one.
+  void duplicateChannels() {
+    if (best_.nChannels == 0 || best_.bwIntra < 25) return;
+    if (sm_ > 80 && best_.bwIntra < 50 && best_.nChannels > 4) return;
+    const int nBefore = best_.nChannels;
+    const int nAfter = std::min(2 * nBefore, best_.maxChannels);
+    const auto share = static_cast<float>((nAfter + nBefore - 1) / nBefore);
+    for (int c = nBefore; c < nAfter; c++) {
+      best_.intra.push_back(best_.intra[c - nBefore]);
+      if (system_.inter) best_.inter.push_back(best_.inter[c - nBefore]);
+    }
+    best_.bwIntra /= share;
+    best_.bwInter /= share;
+    best_.nChannels = nAfter;
+    best_.why.push_back("duplicated to " + std::to_string(nAfter) + " channels");
+  }
+
+  void raiseBandwidth() {
+    std::vector<std::string> why = std::move(best_.why);
+    asked_ = best_;
+    best_.why = std::move(why);
+    speed_ = 0;
+    while (hasSlower() && speeds_[speed_] > best_.bwInter)
+      speed_++;
+    asked_.minChannels = best_.nChannels;
+    asked_.nHops = 0;
+    time_ = -1;
+    while (time_ != 0 && speed_ > 0) {
+      speed_--;
+      setSpeed();
+      attempt();
+    }
+  }
+
+  void fallBack() {
+    best_.why.emplace_back("found nothing: one channel in the order of the system");
+    std::vector<int> ranks;
+    for (const ncclTopoNode& gpu : system_.nodes(Type::Gpu))
+      ranks.push_back(gpu.gpu.rank);
+    best_.intra = {ranks};
+    best_.nChannels = 1;
+    best_.bwIntra = 0.1F;
+    best_.typeIntra = Path::Sys;
+    best_.bwInter = 0;
+    best_.typeInter = Path::Dis;
+    if (!system_.inter) return;
+    const std::vector<int>& in = search_.selectNets(-1, 0);
+    const std::vector<int>& out = search_.selectNets(-1, system_.count(Type::Gpu) - 1);
+    if (in.empty() || out.empty()) {
+      best_.inter = {{-1, -1}};
+      return;
+    }
+    best_.inter = {{system_.nodes(Type::Net)[in[0]].id, system_.nodes(Type::Net)[out[0]].id}};
+    best_.bwInter = 0.1F;
+    best_.typeInter = Path::Sys;
+  }
+
+  const ncclTopoSystem& system_;
+  const int sm_;
+  const std::span<const float> speeds_;
+  const Budgets budgets_;
+  int64_t globalBudget_;
+  ChannelSearch search_;
+  ncclTopoGraph best_;
+  ncclTopoGraph asked_;
+  Path minTypeIntra_ = Path::Loc, maxTypeIntra_ = Path::Sys;
+  Path minTypeInter_ = Path::Pix, maxTypeInter_ = Path::Sys;
+  int crossNic_ = 0;
+  int speed_ = 0;  // index into speeds_
+  int time_ = 0;   // steps left after the last attempt; -1: as many channels as may be
+  int nAttempts_ = 0;
+  int nSpent_ = 0;
+  bool isAmd_ = false;
+};
+
+}  // namespace
+
+bool ncclTopoGraph::operator==(const ncclTopoGraph& other) const {
+  const auto members = [](const ncclTopoGraph& g) {
+    return std::tie(g.id, g.pattern, g.crossNic, g.collNet, g.minChannels, g.maxChannels,
+                    g.nChannels, g.bwIntra, g.bwInter, g.latencyInter, g.typeIntra, g.typeInter,
+                    g.sameChannels, g.nHops, g.crossRackToRack, g.intra, g.inter);
+  };
+  return members(*this) == members(other);
+}
+
+void ncclTopoSearchInit(ncclTopoSystem& system) {
+  system.maxBw = system.totalBw = 0;
+  if (!system.inter && system.count(Type::Gpu) == 1) {
+    system.maxBw = system.totalBw = kLocalGBps;
+    return;
+  }
+  for (const ncclTopoNode& dev : system.nodes(Type::Dev)) {
+    for (const ncclTopoPath& path :
+         dev.paths[static_cast<int>(system.inter ? Type::Net : Type::Dev)]) {
+      if (!path.hops.empty()) system.maxBw = std::max(system.maxBw, path.bwGBps);
+    }
+    float fabric = 0;
+    float pci = 0;
+    for (const ncclTopoLink& link : dev.links) {
+      if (link.type == ncclTopoLinkType::Nvl) fabric += link.bwGBps;
+      if (link.type == ncclTopoLinkType::Pci) pci = link.bwGBps;
+    }
+    system.totalBw = std::max({system.totalBw, fabric, pci});
+  }
+}
+
+Result<ncclTopoGraph> ncclTopoCompute(const ncclTopoSystem& system, const ncclTopoGraph& wanted) {
+  if (wanted.pattern != ncclTopoPattern::Ring) {
+    return fail(ncclInvalidUsage, "no search for graph pattern %d; expected %d (ring)",
+                static_cast<int>(wanted.pattern), static_cast<int>(ncclTopoPattern::Ring));
+  }
+  if (system.nodes(Type::Gpu).empty()) {
+    return fail(ncclInvalidArgument, "the system has no device with a rank");
+  }
+  if (wanted.minChannels < 1 || wanted.maxChannels < wanted.minChannels ||
+      wanted.maxChannels > kMaxChannels) {
+    return fail(ncclInvalidArgument, "%d to %d channels wanted, expected bounds within 1..%d",
+                wanted.minChannels, wanted.maxChannels, kMaxChannels);
+  }
+  return Ladder(system, wanted).climb();
+}
+
+}  // namespace nccom

@@ -1,0 +1,104 @@
+// Internal to graph: one depth-first attempt to lay channels, with fixed bandwidth and path types.
+#pragma once
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "graph/paths.h"
+#include "graph/search.h"
+
+namespace nccom {
+
+/// Bandwidth is booked on links while channels are laid and given back on the way up, so that one
+/// object serves all attempts on a system.
+class ChannelSearch {
+ public:
+  /// @param order  GPU indices in an order worth trying first (see search_order.h); may be empty
+  ChannelSearch(const ncclTopoSystem& system, std::vector<int> order);
+
+  /// Looks for channels of `wanted` (its bandwidths, types, sameChannels, crossNic, min/max
+  /// channels); replaces `best` whenever something better is found.
+  /// @param budget  steps to spend
+  /// @return  steps left; 0: all spent, -1: the maximum number of channels was reached
+  int run(const ncclTopoGraph& wanted, ncclTopoGraph& best, int budget);
+
+  /// NET indices worth trying from `gpu` (-1: from any), preferred ones first, then those within
+  /// `typeInter`.
+  const std::vector<int>& selectNets(int typeInter, int gpu);
+
+ private:
+  enum class Order { Free, Pci, Replay, Hint };
+  struct FlatPath {
+    std::vector<int> links;  // in order from the source
+    ncclTopoPathType type = ncclTopoPathType::Dis;
+    bool isIntelDetour = false;  // device to device through an Intel CPU costs more PCI bandwidth
+  };
+  struct FlatLink {
+    float bwGBps = 0;
+    bool isPci = false;
+    bool entersOldDevice = false;  // booking against the reverse direction, see reverseShare
+    bool entersPowerCpu = false;
+    int reverse = -1;
+  };
+  struct Shape {  // what does not change along one channel
+    int backToNet = -1;
+    int backToFirst = -1;
+  };
+
+  void indexLinks(const ncclTopoSystem& system);
+  FlatPath flatten(ncclTopoNodeRef from, ncclTopoNodeRef to) const;
+  const FlatPath& gpuToGpu(int a, int b) const { return gpuPaths_[a * nGpus_ + b]; }
+  const FlatPath& netToGpu(int n, int g) const { return netGpuPaths_[n * nGpus_ + g]; }
+  const FlatPath& gpuToNet(int g, int n) const { return gpuNetPaths_[g * nNets_ + n]; }
+
+  bool book(const FlatPath& path, bool fromGpu, float bwGBps, size_t nLinks, size_t* booked);
+  bool follow(const FlatPath& path, bool fromGpu, bool isIntra);
+  void unfollow(const FlatPath& path, bool fromGpu, bool isIntra);
+
+  void searchChannel(int* time);
+  void searchFromNets(int* time);
+  void searchFromNet(int net, const Shape& shape, int* time);
+  void tryFirst(int net, int gpu, const Shape& shape, Order order, int* time);
+  void tryNext(int from, int to, int step, const Shape& shape, Order order, int* time);
+  void visit(int gpu, int step, const Shape& shape, Order order, int* time);
+  void visitNets(int gpu, int step, const Shape& shape, Order order, int* time);
+  void closeRing(int gpu, int* time);
+  void channelDone(int* time);
+  void nextGpus(int gpu, int step, const Shape& shape, Order order);
+  void appendFree(int gpu, int sortNet);
+  void preferNeighbours(int gpu, size_t begin);
+  int replayed(int step) const;
+  bool mayEndAt(int net) const;
+  void shareNet(int net, int bwGBps);
+  void save(ncclTopoGraph& best) const;
+  const std::vector<int>& sortedGpus(int gpu, int net);
+  std::vector<int> preferredNets(int gpu) const;
+  float pciBandwidth(int gpu) const;
+
+  const ncclTopoSystem& system_;
+  const int nGpus_;
+  const int nNets_;
+  std::vector<int> order_;                                  // tour of GPU indices
+  std::vector<int> orderNext_;                              // [gpu] successor in the tour
+  std::array<std::vector<int>, kTopoNodeTypes> firstLink_;  // [type][index] of each node's links
+  std::vector<FlatLink> links_;
+  std::vector<FlatPath> gpuPaths_, netGpuPaths_, gpuNetPaths_;
+  std::vector<float> netBw_;                                      // GB/s still free
+  std::map<std::pair<int, int>, std::vector<int>> sortedGpus_;    // by (gpu, net or -1)
+  std::map<std::pair<int, int>, std::vector<int>> selectedNets_;  // by (gpu or -1, type)
+
+  // of the running attempt
+  ncclTopoGraph wanted_;
+  ncclTopoGraph* best_ = nullptr;
+  int nChannels_ = 0;
+  int nHops_ = 0;
+  float latencyInter_ = 0;
+  std::vector<int> intra_;  // [channel * nGpus + step] GPU index
+  std::vector<int> netIn_;  // [channel] NET index
+  std::vector<int> netOut_;
+  std::vector<uint64_t> used_;   // [gpu] bit a channel
+  std::vector<int> candidates_;  // stack of the candidate lists of all open steps
+};
+
+}  // namespace nccom
