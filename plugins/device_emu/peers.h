@@ -97,7 +97,9 @@ class PeerProcess {
 
   ProcessHeader& header() const { return *reinterpret_cast<ProcessHeader*>(base()); }
   EventCount& bell() const { return header().bell; }
-  CmaCheck cmaCheck() const { return {pid(), header().address, header().check}; }
+  CmaCheck cmaCheck() const {
+    return {pid(), header().address + offsetof(ProcessHeader, check), header().check};
+  }
 
  private:
   Parts parts_;

@@ -67,6 +67,13 @@ class Child {
 
   pid_t pid() const { return pid_; }
   void signal(int number) const { kill(pid_, number); }
+  /// Stops it; on return none of its threads runs.
+  void stop() const {
+    signal(SIGSTOP);
+    int status = 0;
+    while (waitpid(pid_, &status, WUNTRACED) == pid_ && !WIFSTOPPED(status)) {
+    }
+  }
 
   /// Waits for its end. Whether body returned true.
   bool succeeded() {

@@ -381,7 +381,7 @@ TEST(Hbm, ServesThreadsAtOnce) {
   std::array<int, 4> wrong{};
   std::vector<std::thread> threads;
   threads.reserve(wrong.size());
-  for (uint8_t t = 0; t < wrong.size(); t++) {
+  for (size_t t = 0; t < wrong.size(); t++) {
     threads.emplace_back([&, t] { wrong[t] = allocateAndFree(*hbm, static_cast<uint8_t>(t + 1)); });
   }
   for (std::thread& thread : threads)

@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <sys/socket.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -130,8 +131,8 @@ TEST(PeerProcesses, AttachesToItselfWithoutAConnection) {
   EXPECT_EQ(own.value()->base(), process.hbm->base());
   EXPECT_EQ(own.value()->pid(), getpid());
   EXPECT_EQ(own.value()->state(), PeerState::Alive);
-  EXPECT_EQ(own.value()->cmaCheck().address, reinterpret_cast<uintptr_t>(process.hbm->base()));
   EXPECT_NE(own.value()->cmaCheck().value, 0u);
+  EXPECT_TRUE(cmaProbe(own.value()->cmaCheck()).ok());
 }
 
 TEST(PeerProcesses, ShareTheirMemoryBothWays) {
@@ -299,7 +300,7 @@ TEST(PeerProcesses, GiveUpOnASilentProcessAtTheDeadline) {
   Neighbour neighbour;
   const ProcessExport there = neighbour.meet();
   Process process;
-  neighbour.child().signal(SIGSTOP);
+  neighbour.child().stop();
   std::vector<std::string> messages(3);
   std::vector<std::thread> threads;
   threads.reserve(messages.size());
@@ -325,6 +326,11 @@ TEST(PeerProcesses, RefuseHandlesOfAnotherVersion) {
 
 // ---- strangers
 // --------------------------------------------------------------------------------------
+
+auto entries(const char* folder) {
+  return std::distance(std::filesystem::directory_iterator(folder),
+                       std::filesystem::directory_iterator());
+}
 
 OwnedFd callAt(const ProcessExport& process) {
   Connected connected = connectTo(process.name, Clock::now() + seconds(20));
@@ -363,10 +369,20 @@ TEST(PeerProcesses, DropJunk) {
   hello.to = self.token;
   hello.version = kPeerVersion + 1;
   const OwnedFd fd = callAt(self);
-  // A descriptor that nobody asked for must not stay open at the other side.
-  ASSERT_TRUE(sendPacket(fd.get(), &hello, sizeof hello, fd.get()));
+  ASSERT_TRUE(sendPacket(fd.get(), &hello, sizeof hello));
   EXPECT_TRUE(isDropped(fd));
   EXPECT_EQ(process.deaths, 0);
+}
+
+TEST(PeerProcesses, KeepNoDescriptorThatAStrangerSends) {
+  Process process(kMinHbmBytes);
+  const auto before = entries("/proc/self/fd");
+  {
+    const OwnedFd fd = callAt(process.peers->self());
+    ASSERT_TRUE(sendPacket(fd.get(), "junk", 4, fd.get()));
+    EXPECT_TRUE(isDropped(fd));
+  }
+  EXPECT_EQ(entries("/proc/self/fd"), before);
 }
 
 TEST(PeerProcesses, AreNotHeldUpBySilentCallers) {
@@ -378,19 +394,54 @@ TEST(PeerProcesses, AreNotHeldUpBySilentCallers) {
     silent.push_back(callAt(there));
   const auto peer = process.attach(there);
   EXPECT_TRUE(peer.ok()) << messageOf(peer);
-  // More of them than wait for their hello: the first were dropped for the last.
-  EXPECT_TRUE(isDropped(silent.front()));
   EXPECT_TRUE(neighbour.leave());
 }
 
-TEST(PeerWatcher, DropsCallersThatStaySilent) {
-  const auto hbm = std::move(Hbm::open().value());
+// A door without a process behind it.
+struct Door {
+  std::unique_ptr<Hbm> hbm;
   ProcessExport self;
-  ASSERT_TRUE(randomBytes(self.name.data(), self.name.size()).ok());
-  const auto watcher =
-      PeerWatcher::open(self, hbm->fd(), {}, {.helloTime = milliseconds(20), .maxPending = 4});
-  ASSERT_TRUE(watcher.ok()) << watcher.error().message;
-  EXPECT_TRUE(isDropped(callAt(self)));
+  std::unique_ptr<PeerWatcher> watcher;
+
+  explicit Door(PeerWatcher::Limits limits) : hbm(std::move(Hbm::open().value())) {
+    EXPECT_TRUE(randomBytes(self.name.data(), self.name.size()).ok());
+    watcher = std::move(PeerWatcher::open(self, hbm->fd(), {}, limits).value());
+  }
+};
+
+TEST(PeerWatcher, DropsCallersThatStaySilent) {
+  const Door door({.helloTime = milliseconds(20), .maxPending = 4});
+  EXPECT_TRUE(isDropped(callAt(door.self)));
+}
+
+TEST(PeerWatcher, DropsTheOldestOfTooManyCallers) {
+  const Door door({.helloTime = std::chrono::hours(1), .maxPending = 4});
+  std::vector<OwnedFd> callers(7);
+  for (OwnedFd& fd : callers)
+    fd = callAt(door.self);
+  for (size_t i = 0; i < 3; i++)
+    EXPECT_TRUE(isDropped(callers[i])) << i;
+  for (size_t i = 3; i < callers.size(); i++) {
+    setNonBlocking(callers[i].get());
+    EXPECT_FALSE(isDropped(callers[i])) << i;
+  }
+}
+
+TEST(PeerWire, HearsAGoodbyeThroughAReset) {
+  std::array<int, 2> ends{-1, -1};
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0);
+  const OwnedFd ours(ends[0]);
+  GoodbyeMessage goodbye;
+  {
+    const OwnedFd theirs(ends[1]);
+    ASSERT_TRUE(sendPacket(ours.get(), &goodbye, sizeof goodbye));
+    ASSERT_TRUE(sendPacket(theirs.get(), &goodbye, sizeof goodbye));
+  }  // closes without having read ours
+  goodbye.magic = 0;
+  ASSERT_EQ(receivePacket(ours.get(), &goodbye, sizeof goodbye),
+            static_cast<ssize_t>(sizeof goodbye));
+  EXPECT_EQ(goodbye.magic, GoodbyeMessage::kMagic);
+  EXPECT_LE(receivePacket(ours.get(), &goodbye, sizeof goodbye), 0);
 }
 
 TEST(PeerProcesses, DropProcessesOfAnotherUser) {
@@ -435,10 +486,6 @@ TEST(PeerProcesses, NameANetworkNamespaceThatDiffers) {
 // ------------------------------------------------------------------------------
 
 TEST(PeerProcesses, LeaveNoThreadAndNoDescriptor) {
-  const auto entries = [](const char* folder) {
-    return std::distance(std::filesystem::directory_iterator(folder),
-                         std::filesystem::directory_iterator());
-  };
   const auto descriptors = entries("/proc/self/fd");
   const auto threads = entries("/proc/self/task");
   {
