@@ -88,16 +88,34 @@ std::string boardWaits(const Board& board) {
   return text;
 }
 
+bool hasStarted(const Page& page, const Op& op) {
+  return page.collective.load(std::memory_order_acquire) >= op.collective;
+}
+
 std::string inRelationTo(const Page& page, const Op& op) {
   const Board& board = page.board;
   const uint64_t launched = board.collective.load(std::memory_order_relaxed);
-  const uint64_t started = page.collective.load(std::memory_order_acquire);
   if (launched < op.collective) return "has not called it: " + lastOperation(board);
-  if (started < op.collective) return "has called it but not started it: " + lastOperation(board);
+  if (!hasStarted(page, op)) return "has called it but not started it: " + lastOperation(board);
   const uint64_t running = board.started.load(std::memory_order_relaxed);
   const uint64_t ended = board.ended.load(std::memory_order_relaxed);
-  if (started == op.collective && running > ended) return "is in it, too" + boardWaits(board);
+  const bool inLater = page.collective.load(std::memory_order_acquire) > op.collective;
+  if (!inLater && running > ended) return "is in it, too" + boardWaits(board);
   return "has ended it: " + lastOperation(board);
+}
+
+/// The ranks of this host, `told` left out, that have not come to a collective: behind every wait
+/// for one that has there may be one of them.
+std::string missingRanks(const Comm& comm, const Op& op, int32_t told) {
+  constexpr int kMost = 4;
+  std::string text;
+  int missing = 0;
+  for (const Peer& peer : comm.peers()) {
+    if (op.collective == 0 || peer.rank == told || hasStarted(*peer.page, op)) continue;
+    if (missing++ < kMost) text += "; " + describeRank(comm, peer.rank, &op);
+  }
+  if (missing > kMost) text += "; and " + to_string(missing - kMost) + " more ranks are missing";
+  return text;
 }
 
 }  // namespace
@@ -135,14 +153,16 @@ std::string describeStall(const Comm& comm) {
     waiting[run.rank.load(std::memory_order_relaxed)].push_back(i);
   }
   std::string text;
+  int32_t told = -1;
   for (const auto& [rank, queues] : waiting) {
+    told = rank;
     if (!text.empty()) text += "; ";
     text += queueText(comm, op, queues.front());
     if (queues.size() > 1) text += " (and " + to_string(queues.size() - 1) + " more)";
     text += ", raised by " + (rank < 0 ? "the network" : "rank " + to_string(rank)) + "; " +
             describeRank(comm, rank, &op);
   }
-  return text;
+  return text + missingRanks(comm, op, waiting.size() == 1 ? told : -1);
 }
 
 std::string describeComm(Comm& comm) {

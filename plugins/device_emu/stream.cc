@@ -186,7 +186,8 @@ std::function<bool()> Schedule::untilDeviceDrained(int device) const {
 
 std::function<bool()> Schedule::untilReached(std::shared_ptr<Event> event) const {
   const std::lock_guard lock(mutex_);
-  return [event = std::move(event), until = event->recorded] { return event->completed >= until; };
+  const uint64_t until = event->recorded;
+  return [event = std::move(event), until] { return event->completed >= until; };
 }
 
 std::function<bool()> Schedule::untilIdle(const Comm& comm) const {
