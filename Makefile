@@ -57,6 +57,11 @@ $(BUILD)/bin/nccom-params: $(BUILD)/obj/tools/params.o $(call objects,$(wildcard
 	$(Q)mkdir -p $(@D)
 	$(Q)$(LINK) $^ -o $@
 
+$(BUILD)/bin/%_bench: $(BUILD)/obj/test/bench/%_bench.o $(LIB)
+	@echo "LD  $@"
+	$(Q)mkdir -p $(@D)
+	$(Q)$(LINK) $(filter %.o,$^) -L$(BUILD)/lib -lnccom -Wl,-rpath,'$$ORIGIN/../lib' -o $@
+
 $(BUILD)/bin/%_perf: $(BUILD)/obj/test/perf/%_perf.o $(call objects,$(PERFLIB) test/perf/main.cc) $(LIB)
 	@echo "LD  $@"
 	$(Q)mkdir -p $(@D)
@@ -113,8 +118,8 @@ asan tsan ubsan:
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) SAN=$(SANITIZER) tests
 	$(Q)test/run.sh --unit build/$(SANITIZER)
 
-bench: all
-	$(Q)test/bench.sh $(BUILD)
+bench: all $(BUILD)/bin/all_reduce_bench
+	$(BUILD)/bin/all_reduce_bench
 
 lint: all
 	$(Q)test/lint/check_layers.sh src/LAYERS src
