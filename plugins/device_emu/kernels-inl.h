@@ -1,5 +1,6 @@
 // The vector loop that all kernels share, and what it needs. Compiled once for each instruction set
 // (foreach_target), hence Highway's guard, which toggles, in the place of `#pragma once`.
+#ifndef NCCOM_KERNELS_DEPENDENCIES
 #if defined(NCCOM_DEVICE_EMU_KERNELS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef NCCOM_DEVICE_EMU_KERNELS_INL_H_
 #undef NCCOM_DEVICE_EMU_KERNELS_INL_H_
@@ -66,7 +67,8 @@ HWY_INLINE hn::VFromD<D> broadcastBits(D d, uint64_t bits) {
 
 // ---- formats: what a vector of memory is in registers ------------------------------------------
 // A format has D (the tag of a vector of memory), DAcc (of an accumulator), kAcc accumulators to a
-// vector of memory, load, encode and multiply. Lane order inside is its own affair.
+// vector of memory, load, encode and, where products are asked of it, multiply. Lane order inside
+// is its own affair.
 
 template <class DAcc, size_t kAcc>
 struct Wide {
@@ -121,9 +123,11 @@ struct Plain {
   }
 };
 
-// ---- operators ----------------------------------------------------------------------------------
+// ---- operators: kScales says whether sources may be scaled --------------------------------------
 
 struct FoldSum {
+  static constexpr bool kScales = true;
+
   template <class D, class V>
   static HWY_INLINE V apply(D, V acc, V x) {
     return hn::Add(acc, x);
@@ -133,6 +137,8 @@ struct FoldSum {
 /// Max when kMax, else Min. Highway's own leave NaN and the order of zeros to the machine.
 template <bool kMax>
 struct FoldExtreme {
+  static constexpr bool kScales = false;
+
   template <class D, class V>
   static HWY_INLINE V apply(D, V acc, V x) {
     if constexpr (hwy::IsFloat<hn::TFromD<D>>()) {
@@ -150,6 +156,8 @@ struct FoldExtreme {
 /// The format's product, under the name that the loop calls.
 template <class F>
 struct FoldProd {
+  static constexpr bool kScales = true;
+
   template <class D, class V>
   static HWY_INLINE V apply(D, V acc, V x) {
     return F::multiply(acc, x);
@@ -170,19 +178,21 @@ template <class F>
 inline constexpr size_t kTurn = 4 / F::kAcc;
 
 /// Elements of source k from byte `at` on, scaled if that source is.
-template <class F, size_t kVectors>
+template <class F, class Op, size_t kVectors>
 HWY_INLINE void loadSource(const FoldJob& job, uint32_t k, size_t at,
                            hn::VFromD<typename F::DAcc> scale, WideOf<F> (&x)[kVectors]) {
-  const uint8_t* const from = job.sources[k] + at;
+  const uint8_t* const from = job.source(k) + at;
   HWY_UNROLL(4)
   for (size_t s = 0; s < kVectors; s++)
     x[s] = F::load(from + s * kVectorBytes<F>);
-  if ((job.scaledSources >> k & 1) == 0) return;
-  HWY_UNROLL(4)
-  for (size_t s = 0; s < kVectors; s++) {
+  if constexpr (Op::kScales) {
+    if ((job.scaledSources >> k & 1) == 0) return;
     HWY_UNROLL(4)
-    for (size_t a = 0; a < F::kAcc; a++)
-      x[s].v[a] = F::multiply(x[s].v[a], scale);
+    for (size_t s = 0; s < kVectors; s++) {
+      HWY_UNROLL(4)
+      for (size_t a = 0; a < F::kAcc; a++)
+        x[s].v[a] = F::multiply(x[s].v[a], scale);
+    }
   }
 }
 
@@ -190,10 +200,10 @@ template <class F, class Op, size_t kVectors>
 HWY_INLINE void foldVectors(const FoldJob& job, hn::VFromD<typename F::DAcc> scale, size_t at) {
   const typename F::DAcc dAcc;
   WideOf<F> acc[kVectors];
-  loadSource<F>(job, 0, at, scale, acc);
+  loadSource<F, Op>(job, 0, at, scale, acc);
   for (uint32_t k = 1; k < job.nSources; k++) {
     WideOf<F> x[kVectors];
-    loadSource<F>(job, k, at, scale, x);
+    loadSource<F, Op>(job, k, at, scale, x);
     HWY_UNROLL(4)
     for (size_t s = 0; s < kVectors; s++) {
       HWY_UNROLL(4)
@@ -208,7 +218,7 @@ HWY_INLINE void foldVectors(const FoldJob& job, hn::VFromD<typename F::DAcc> sca
   for (size_t s = 0; s < kVectors; s++)
     result[s] = F::encode(acc[s]);
   for (uint32_t j = 0; j < job.nDestinations; j++) {
-    uint8_t* const to = job.destinations[j] + at;
+    uint8_t* const to = job.destination(j) + at;
     const bool streamed = (job.streamed >> j & 1) != 0;
     HWY_UNROLL(4)
     for (size_t s = 0; s < kVectors; s++) {
@@ -229,8 +239,8 @@ HWY_NOINLINE void foldPart(const FoldJob& job, hn::VFromD<typename F::DAcc> scal
   constexpr size_t kBytes = kVectorBytes<F>;
   HWY_ALIGN uint8_t padded[kMaxSources * kBytes];
   HWY_ALIGN uint8_t result[kBytes];
-  const uint8_t* sources[kMaxSources];
-  uint8_t* destination = result;
+  const void* sources[kMaxSources];
+  void* destination = result;
   padSources(job, at, bytes, kBytes, padded, sources);
   FoldJob part = job;
   part.sources = sources;
@@ -239,7 +249,7 @@ HWY_NOINLINE void foldPart(const FoldJob& job, hn::VFromD<typename F::DAcc> scal
   part.streamed = 0;
   foldVectors<F, Op, 1>(part, scale, 0);
   for (uint32_t j = 0; j < job.nDestinations; j++)
-    memcpy(job.destinations[j] + at, result, bytes);
+    memcpy(job.destination(j) + at, result, bytes);
 }
 
 template <class F, class Op>
@@ -261,24 +271,18 @@ HWY_NOINLINE void fold(const FoldJob& job) {
 }
 
 template <class F>
-void foldAnyOp(const FoldJob& job) {
-  switch (job.op) {
-    case ncclSum:
-      return fold<F, FoldSum>(job);
-    case ncclProd:
-      return fold<F, FoldProd<F>>(job);
-    case ncclMax:
-      return fold<F, FoldExtreme<true>>(job);
-    case ncclMin:
-      return fold<F, FoldExtreme<false>>(job);
-    case ncclAvg:
-    case ncclNumOps:
-    case ncclMaxRedOp:
-      break;
-  }
-  HWY_ABORT("reduceCopy: operator %d is not one of sum, prod, max, min", static_cast<int>(job.op));
+HWY_INLINE void foldArithmetic(const FoldJob& job) {
+  job.op == ncclProd ? fold<F, FoldProd<F>>(job) : fold<F, FoldSum>(job);
+}
+
+template <class F>
+HWY_INLINE void foldAnyOp(const FoldJob& job) {
+  if (job.op == ncclMax) return fold<F, FoldExtreme<true>>(job);
+  if (job.op == ncclMin) return fold<F, FoldExtreme<false>>(job);
+  foldArithmetic<F>(job);
 }
 
 }  // namespace nccom::emu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
+#endif
 #endif

@@ -88,26 +88,14 @@ uint64_t accumulatorScale(const ReduceArgs& args) {
   const uint32_t bits = static_cast<uint32_t>(args.scale);
   const auto floatBits = [](float value) { return uint64_t{std::bit_cast<uint32_t>(value)}; };
   if (args.scaleIsFloat) return bits;
-  switch (args.type) {
-    case ncclFloat16:
-      return floatBits(widen(bits, 5, 10, true));
-    case ncclBfloat16:
-      return bits << 16;
-    case ncclFloat8e4m3:
-      return floatBits(widen(bits, 4, 3, false));
-    case ncclFloat8e5m2:
-      return floatBits(widen(bits, 5, 2, true));
-    default:  // folded in its own type
-      return args.scale;
-  }
+  if (args.type == ncclBfloat16) return bits << 16;
+  if (args.type == ncclFloat16) return floatBits(widen(bits, 5, 10, true));
+  if (args.type == ncclFloat8e4m3) return floatBits(widen(bits, 4, 3, false));
+  if (args.type == ncclFloat8e5m2) return floatBits(widen(bits, 5, 2, true));
+  return args.scale;  // folded in its own type
 }
 
 // ---- one pass -----------------------------------------------------------------------------------
-
-bool isSource(const FoldJob& job, const uint8_t* destination) {
-  return std::find(job.sources, job.sources + job.nSources, destination) !=
-         job.sources + job.nSources;
-}
 
 /// Chooses where vectors begin and which destinations are streamed. Of an in-place destination the
 /// lines are in the cache already: there is no read of them to save.
@@ -115,15 +103,16 @@ void place(FoldJob& job, bool streaming) {
   job.headBytes = 0;
   job.streamed = 0;
   if (job.bytes < kAlignBytes) return;
-  const auto misalignment = [](const uint8_t* p) {
+  const auto pastLine = [](const uint8_t* p) {
     return reinterpret_cast<uintptr_t>(p) % kLineBytes;
   };
-  job.headBytes = (kLineBytes - misalignment(job.destinations[0])) % kLineBytes;
+  job.headBytes = (kLineBytes - pastLine(job.destination(0))) % kLineBytes;
   if (!streaming || job.bytes < kStreamBytes) return;
+  const void* const* const end = job.sources + job.nSources;
   for (uint32_t j = 0; j < job.nDestinations; j++) {
-    const uint8_t* const to = job.destinations[j];
-    if (misalignment(to + job.headBytes) == 0 && !isSource(job, to))
-      job.streamed |= uint64_t{1} << j;
+    const uint8_t* const to = job.destination(j);
+    const bool inPlace = std::find(job.sources, end, to) != end;
+    if (!inPlace && pastLine(to + job.headBytes) == 0) job.streamed |= uint64_t{1} << j;
   }
 }
 
@@ -141,16 +130,15 @@ auto loopOf(ncclDataType_t type) -> void (*)(const FoldJob&) {
 }
 
 void copyToAll(FoldJob& job, bool streaming) {
-  std::array<uint8_t*, kMaxDestinations> others;
-  const auto end =
-      std::copy_if(job.destinations, job.destinations + job.nDestinations, others.begin(),
-                   [&](const uint8_t* to) { return to != job.sources[0]; });
+  std::array<void*, kMaxDestinations> others;
+  const auto end = std::copy_if(job.destinations, job.destinations + job.nDestinations,
+                                others.begin(), [&](void* to) { return to != job.sources[0]; });
   job.destinations = others.data();
   job.nDestinations = static_cast<uint32_t>(end - others.begin());
   if (job.nDestinations == 0) return;
-  if (job.bytes < kLineBytes ||
-      (job.nDestinations == 1 && !(streaming && job.bytes >= kStreamBytes))) {
-    std::for_each(others.begin(), end, [&](uint8_t* to) { memcpy(to, job.sources[0], job.bytes); });
+  const bool alone = job.nDestinations == 1 && !(streaming && job.bytes >= kStreamBytes);
+  if (alone || job.bytes < kLineBytes) {
+    std::for_each(others.begin(), end, [&](void* to) { memcpy(to, job.sources[0], job.bytes); });
     return;
   }
   run(job, streaming, foldCopy);
@@ -159,11 +147,12 @@ void copyToAll(FoldJob& job, bool streaming) {
 /// By tiles that stay in L1: fold into the first destination, divide there, copy to the others.
 void foldAndDivide(const FoldJob& job, const ReduceArgs& args) {
   const size_t elementSize = elementBytes(args.type);
-  std::array<const uint8_t*, kMaxSources> sources;
+  std::array<const void*, kMaxSources> sources;
   for (size_t at = 0; at < job.bytes; at += kTileBytes) {
-    for (uint32_t k = 0; k < job.nSources; k++)
-      sources[k] = job.sources[k] + at;
-    uint8_t* const first = job.destinations[0] + at;
+    for (uint32_t k = 0; k < job.nSources; k++) {
+      sources[k] = job.source(k) + at;
+    }
+    void* const first = job.destination(0) + at;
     FoldJob tile = job;
     tile.bytes = std::min(kTileBytes, job.bytes - at);
     tile.sources = sources.data();
@@ -172,7 +161,7 @@ void foldAndDivide(const FoldJob& job, const ReduceArgs& args) {
     run(tile, false, foldInteger);
     divideInPlace(first, tile.bytes / elementSize, args.type, args.divisor);
     for (uint32_t j = 1; j < job.nDestinations; j++) {
-      memcpy(job.destinations[j] + at, first, tile.bytes);
+      memcpy(job.destination(j) + at, first, tile.bytes);
     }
   }
 }
@@ -180,11 +169,11 @@ void foldAndDivide(const FoldJob& job, const ReduceArgs& args) {
 }  // namespace
 
 void padSources(const FoldJob& job, size_t at, size_t bytes, size_t paddedBytes, uint8_t* padded,
-                const uint8_t** sources) {
+                const void** sources) {
   memset(padded, 0, job.nSources * paddedBytes);
   for (uint32_t k = 0; k < job.nSources; k++) {
     uint8_t* const copy = padded + k * paddedBytes;
-    memcpy(copy, job.sources[k] + at, bytes);
+    memcpy(copy, job.source(k) + at, bytes);
     sources[k] = copy;
   }
 }
@@ -218,8 +207,8 @@ void reduceCopy(const ReduceArgs& args) {
   HWY_ASSERT(args.nDestinations >= 1 && args.nDestinations <= kMaxDestinations);
   HWY_ASSERT(args.divisor == 1 || (args.divisor > 1 && isInteger(args.type)));
   FoldJob job = {
-      .sources = reinterpret_cast<const uint8_t* const*>(args.sources),
-      .destinations = reinterpret_cast<uint8_t* const*>(args.destinations),
+      .sources = args.sources,
+      .destinations = args.destinations,
       .nSources = static_cast<uint32_t>(args.nSources),
       .nDestinations = static_cast<uint32_t>(args.nDestinations),
       .headBytes = 0,
@@ -233,6 +222,10 @@ void reduceCopy(const ReduceArgs& args) {
   if (job.bytes == 0) return;
   const bool unscaled = (args.scaledSources << (kMaxSources - args.nSources)) == 0;
   if (args.nSources == 1 && unscaled && args.divisor == 1) return copyToAll(job, args.streaming);
+  HWY_ASSERT(unscaled || args.op == ncclSum || args.op == ncclProd);
+  HWY_ASSERT(!args.scaleIsFloat || loopOf(args.type) == foldHalf ||
+             loopOf(args.type) == foldFloat8);
+  HWY_ASSERT(args.op >= ncclSum && args.op <= ncclMin);
   if (!unscaled) job.scale = accumulatorScale(args);
   if (args.nSources == 1) job.op = ncclSum;
   if (args.divisor != 1) return foldAndDivide(job, args);

@@ -41,7 +41,7 @@ struct ReduceArgs {
   size_t count = 0;                      // elements, of each source and destination
   ncclDataType_t type = ncclFloat32;
   ncclRedOp_t op = ncclSum;  // ncclSum, ncclProd, ncclMax or ncclMin; of no effect with one source
-  uint64_t scaledSources = 0;  // bit k: source k is multiplied by `scale` before the fold
+  uint64_t scaledSources = 0;  // bit k: source k is multiplied by `scale` first; Sum, Prod only
   uint64_t scale = 0;          // the bits of the factor, an element of `type`, in the lowest bytes
   bool scaleIsFloat = false;   // 16-bit and 8-bit floats: `scale` has the bits of a float instead
   int64_t divisor = 1;         // integers: the result is divided by it (>= 1), towards zero

@@ -85,7 +85,8 @@ struct Float16 : AsFloat {
 #endif
 
 void foldHalf(const FoldJob& job) {
-  job.type == ncclBfloat16 ? foldAnyOp<Bfloat16>(job) : foldAnyOp<Float16>(job);
+  job.type == ncclBfloat16 ? foldNarrow<Bfloat16, int16_t, Narrow<8, 7, true>>(job)
+                           : foldNarrow<Float16, int16_t, Narrow<5, 10, true>>(job);
 }
 
 }  // namespace nccom::emu::HWY_NAMESPACE

@@ -17,26 +17,21 @@ void foldCopy(const FoldJob& job) {
   fold<Plain<uint8_t>, FoldSum>(job);
 }
 
-template <class T>
-void foldUnsigned(const FoldJob& job) {
-  foldAnyOp<Plain<T>>(job);
-}
-
 /// Sums and products modulo 2^n are those of the unsigned type.
 template <class T>
 void foldSigned(const FoldJob& job) {
   if (job.op == ncclMax) return fold<Plain<T>, FoldExtreme<true>>(job);
   if (job.op == ncclMin) return fold<Plain<T>, FoldExtreme<false>>(job);
-  foldAnyOp<Plain<hwy::MakeUnsigned<T>>>(job);
+  foldArithmetic<Plain<hwy::MakeUnsigned<T>>>(job);
 }
 
 void foldInteger(const FoldJob& job) {
   if (job.type == ncclInt8) return foldSigned<int8_t>(job);
   if (job.type == ncclInt32) return foldSigned<int32_t>(job);
   if (job.type == ncclInt64) return foldSigned<int64_t>(job);
-  if (job.type == ncclUint8) return foldUnsigned<uint8_t>(job);
-  if (job.type == ncclUint32) return foldUnsigned<uint32_t>(job);
-  foldUnsigned<uint64_t>(job);
+  if (job.type == ncclUint8) return foldAnyOp<Plain<uint8_t>>(job);
+  if (job.type == ncclUint32) return foldAnyOp<Plain<uint32_t>>(job);
+  foldAnyOp<Plain<uint64_t>>(job);
 }
 
 // The quotient of two integers that a float type holds exactly, rounded to it, does not reach the

@@ -9,8 +9,8 @@
 namespace nccom::emu {
 
 struct FoldJob {
-  const uint8_t* const* sources;
-  uint8_t* const* destinations;
+  const void* const* sources;  // [nSources]
+  void* const* destinations;   // [nDestinations]
   uint32_t nSources;
   uint32_t nDestinations;
   size_t headBytes;        // elements done one by one, so that the vectors after them are aligned
@@ -20,6 +20,9 @@ struct FoldJob {
   uint64_t streamed;  // bit j: destination j is a multiple of 64 after the head, and is streamed
   ncclDataType_t type;
   ncclRedOp_t op;
+
+  const uint8_t* source(uint32_t k) const { return static_cast<const uint8_t*>(sources[k]); }
+  uint8_t* destination(uint32_t j) const { return static_cast<uint8_t*>(destinations[j]); }
 };
 
 void foldInteger(const FoldJob& job);
@@ -33,7 +36,7 @@ void foldCopy(const FoldJob& job);
 /// Copies `bytes` bytes of every source from byte `at` on to padded [nSources][paddedBytes], zeros
 /// after them, and points `sources` [nSources] there.
 void padSources(const FoldJob& job, size_t at, size_t bytes, size_t paddedBytes, uint8_t* padded,
-                const uint8_t** sources);
+                const void** sources);
 
 /// Divides `count` integers of `type` in place by `divisor` (>= 2), towards zero.
 void divideInPlace(void* values, size_t count, ncclDataType_t type, int64_t divisor);

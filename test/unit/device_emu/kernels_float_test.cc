@@ -149,29 +149,40 @@ TEST(KernelsFloat, EverySixteenBitFloatIsReadAndWrittenRight) {
   }
 }
 
+std::vector<uint64_t> nansOf(const FloatFormat& format) {
+  if (!format.hasInf) return {format.nan(), format.nan() | format.signBit()};
+  const uint64_t signalling = format.infinity() + 1;
+  return {format.nan(), format.nan() | format.signBit(), signalling, signalling | format.signBit()};
+}
+
+/// One NaN among `other`, at each place of up to five operands, under each operator.
+void expectNaN(ncclDataType_t type, uint64_t nan, uint64_t other) {
+  const Codes expected(37, formatOf(type).nan());
+  for (size_t nSources = 2; nSources <= 5; nSources++) {
+    for (size_t place = 0; place < nSources; place++) {
+      std::vector<Codes> operands(nSources, Codes(37, other));
+      operands[place] = Codes(37, nan);
+      for (const ncclRedOp_t op : reference::kOps) {
+        ASSERT_EQ(run({.type = type, .op = op}, operands), expected)
+            << reference::nameOf({.type = type, .op = op}) << " NaN " << nan << " is operand "
+            << place << " of " << nSources;
+      }
+    }
+  }
+}
+
 TEST(KernelsFloat, EveryNaNAndWhereverItStandsGivesTheOneNaN) {
   const EveryTarget targets;
-  for (const ncclDataType_t type : kFloats) {
-    const FloatFormat format = formatOf(type);
-    const uint64_t one = static_cast<uint64_t>(format.bias()) << format.mantBits;
-    std::vector<uint64_t> nans = {format.nan(), format.nan() | format.signBit()};
-    if (format.hasInf) {  // signalling ones
-      nans.push_back(format.infinity() + 1);
-      nans.push_back((format.infinity() + 1) | format.signBit());
-    }
-    for (const uint64_t nan : nans) {
-      for (const uint64_t other : {one, one | format.signBit(), format.infinity(), uint64_t{0}}) {
-        for (size_t nSources = 2; nSources <= 5; nSources++) {
-          for (size_t place = 0; place < nSources; place++) {
-            std::vector<Codes> operands(nSources, Codes(37, other));
-            operands[place] = Codes(37, nan);
-            for (const ncclRedOp_t op : reference::kOps) {
-              const Codes got = run({.type = type, .op = op}, operands);
-              ASSERT_EQ(got, Codes(37, format.nan()))
-                  << reference::nameOf({.type = type, .op = op}) << " place " << place;
-            }
-          }
-        }
+  for (size_t target = 0; target < targets.size(); target++) {
+    SCOPED_TRACE(targets.use(target));
+    for (const ncclDataType_t type : kFloats) {
+      const FloatFormat format = formatOf(type);
+      const uint64_t one = static_cast<uint64_t>(format.bias()) << format.mantBits;
+      for (const uint64_t nan : nansOf(format)) {
+        expectNaN(type, nan, one);
+        expectNaN(type, nan, one | format.signBit());
+        expectNaN(type, nan, format.infinity());
+        expectNaN(type, nan, 0);
       }
     }
   }

@@ -130,7 +130,7 @@ std::vector<Operation> operationsOf(ncclDataType_t type) {
   uint64_t scale = operands.next();
   if (reference::isFloat(type)) scale = reference::encode(reference::formatOf(type), 0.3);
   result.push_back({.type = type, .scaledSources = ~uint64_t{0}, .scale = scale});
-  result.push_back({.type = type, .op = ncclMax, .scaledSources = 0x5a, .scale = scale});
+  result.push_back({.type = type, .op = ncclProd, .scaledSources = 0x5a, .scale = scale});
   if (!reference::isFloat(type)) {
     result.push_back({.type = type, .divisor = 3});
     result.push_back({.type = type, .divisor = int64_t{1} << 40});
@@ -138,48 +138,56 @@ std::vector<Operation> operationsOf(ncclDataType_t type) {
   return result;
 }
 
-TEST(KernelsReduce, EveryTypeOperatorShapeAndCountGivesWhatTheDefinitionSays) {
-  const EveryTarget targets;
+std::vector<Operation> allOperations() {
+  std::vector<Operation> result;
   for (const ncclDataType_t type : reference::kTypes) {
-    for (const Operation& operation : operationsOf(type)) {
-      for (size_t nSources = 1; nSources <= 9; nSources++) {
-        const Case work = makeCase(operation, nSources, 300);
-        for (size_t target = 0; target < targets.size(); target++) {
-          SCOPED_TRACE(std::string(targets.use(target)) + " " + reference::nameOf(operation) +
-                       " sources " + std::to_string(nSources));
-          for (size_t nDestinations = 1; nDestinations <= 3; nDestinations++) {
-            Runner runner(work, nDestinations);
-            for (size_t count = 0; count <= 67; count++)
-              runner.run(count, count, false);
-            for (const size_t count : {128, 129, 255, 300})
-              runner.run(count, count, true);
-          }
-          if (HasFailure()) return;
-        }
-      }
+    const std::vector<Operation> some = operationsOf(type);
+    result.insert(result.end(), some.begin(), some.end());
+  }
+  return result;
+}
+
+/// Runs the case by the kernels of each instruction set, to 1, 2 and 3 destinations, by
+/// `body(runner)`.
+template <class Body>
+void onEveryTarget(const Case& work, Body body) {
+  const EveryTarget targets;
+  for (size_t target = 0; target < targets.size(); target++) {
+    SCOPED_TRACE(std::string(targets.use(target)) + " " + reference::nameOf(work.operation) +
+                 " sources " + std::to_string(work.sources.size()));
+    for (size_t nDestinations = 1; nDestinations <= 3; nDestinations++) {
+      Runner runner(work, nDestinations);
+      body(runner);
+    }
+  }
+}
+
+TEST(KernelsReduce, EveryTypeOperatorShapeAndCountGivesWhatTheDefinitionSays) {
+  for (const Operation& operation : allOperations()) {
+    for (size_t nSources = 1; nSources <= 9; nSources++) {
+      onEveryTarget(makeCase(operation, nSources, 300), [](Runner& runner) {
+        for (size_t count = 0; count <= 67; count++)
+          runner.run(count, count, false);
+        for (const size_t count : {128, 129, 255, 300})
+          runner.run(count, count, true);
+      });
+      if (HasFailure()) return;
     }
   }
 }
 
 TEST(KernelsReduce, LargeAndStreamedTransfersAreTheSame) {
-  const EveryTarget targets;
-  for (const ncclDataType_t type : reference::kTypes) {
-    const size_t count = (160 << 10) / elementBytes(type) + 5;
-    for (const Operation& operation :
-         {Operation{.type = type},
-          Operation{.type = type, .divisor = reference::isFloat(type) ? 1 : 5}}) {
-      for (const size_t nSources : {1, 2, 5}) {
-        const Case work = makeCase(operation, nSources, count);
-        for (size_t target = 0; target < targets.size(); target++) {
-          SCOPED_TRACE(std::string(targets.use(target)) + " " + reference::nameOf(operation));
-          Runner runner(work, 3);
-          for (const size_t skew : {0, 1}) {
-            runner.run(count, skew, false);
-            runner.run(count, skew, true);
-          }
-          if (HasFailure()) return;
+  for (const Operation& operation : allOperations()) {
+    if (operation.op != ncclSum || operation.scaledSources != 0) continue;
+    const size_t count = (80 << 10) / elementBytes(operation.type) + 5;
+    for (const size_t nSources : {1, 3}) {
+      onEveryTarget(makeCase(operation, nSources, count), [&](Runner& runner) {
+        for (const size_t skew : {0, 1}) {
+          runner.run(count, skew, false);
+          runner.run(count, skew, true);
         }
-      }
+      });
+      if (HasFailure()) return;
     }
   }
 }
@@ -191,80 +199,77 @@ TEST(KernelsReduce, SixtyFourSourcesAndDestinationsAreOnePass) {
   }
 }
 
+/// Element `at` and those after it of the case.
+Bytes compute(const Case& work, size_t at, size_t count) {
+  const size_t size = elementBytes(work.operation.type);
+  Bytes result(count * size);
+  void* const destination = result.data();
+  std::vector<const void*> sources(work.sources.size());
+  std::transform(work.sources.begin(), work.sources.end(), sources.begin(),
+                 [&](const Bytes& source) { return source.data() + at * size; });
+  ReduceArgs args = argsOf(work.operation);
+  args.sources = sources.data();
+  args.nSources = static_cast<int>(sources.size());
+  args.destinations = &destination;
+  args.count = count;
+  reduceCopy(args);
+  return result;
+}
+
 TEST(KernelsReduce, AValueDoesNotDependOnItsPlace) {
-  for (const ncclDataType_t type : reference::kTypes) {
-    const size_t size = elementBytes(type);
-    for (const Operation& operation : operationsOf(type)) {
-      const Case work = makeCase(operation, 3, 300);
-      Bytes together(300 * size);
-      void* destination = together.data();
-      const void* sources[] = {work.sources[0].data(), work.sources[1].data(),
-                               work.sources[2].data()};
-      ReduceArgs args = argsOf(operation);
-      args.sources = sources;
-      args.nSources = 3;
-      args.destinations = &destination;
-      args.count = 300;
-      reduceCopy(args);
-      for (size_t i = 0; i < 300; i++) {
-        uint8_t alone[8];
-        destination = alone;
-        for (int k = 0; k < 3; k++)
-          sources[k] = work.sources[static_cast<size_t>(k)].data() + i * size;
-        args.count = 1;
-        reduceCopy(args);
-        ASSERT_EQ(memcmp(alone, &together[i * size], size), 0)
-            << reference::nameOf(operation) << " element " << i;
-      }
+  for (const Operation& operation : allOperations()) {
+    const Case work = makeCase(operation, 3, 300);
+    const Bytes together = compute(work, 0, 300);
+    Bytes alone;
+    for (size_t i = 0; i < 300; i++) {
+      const Bytes one = compute(work, i, 1);
+      alone.insert(alone.end(), one.begin(), one.end());
     }
+    EXPECT_EQ(alone, together) << reference::nameOf(operation);
   }
 }
 
+/// The case to two destinations, one of which is source `shared`.
+void runInPlace(const Case& work, size_t shared) {
+  std::vector<Bytes> buffers = work.sources;
+  Bytes other(work.expected.size());
+  std::vector<const void*> sources(buffers.size());
+  std::transform(buffers.begin(), buffers.end(), sources.begin(),
+                 [](const Bytes& buffer) { return buffer.data(); });
+  void* const destinations[] = {other.data(), buffers[shared].data()};
+  ReduceArgs args = argsOf(work.operation);
+  args.sources = sources.data();
+  args.nSources = static_cast<int>(sources.size());
+  args.destinations = destinations;
+  args.nDestinations = 2;
+  args.count = work.count;
+  args.streaming = shared == 0;
+  reduceCopy(args);
+  EXPECT_EQ(buffers[shared], work.expected) << reference::nameOf(work.operation);
+  EXPECT_EQ(other, work.expected) << reference::nameOf(work.operation);
+}
+
 TEST(KernelsReduce, ADestinationMayBeAnySource) {
-  for (const ncclDataType_t type : reference::kTypes) {
-    const size_t size = elementBytes(type);
-    for (const Operation& operation : operationsOf(type)) {
-      for (size_t nSources = 1; nSources <= 4; nSources++) {
-        const size_t count = (80 << 10) / size + 3;
-        static_assert(kMaxSources >= 4);
-        const Case work = makeCase(operation, nSources, nSources == 2 ? count : 301);
-        for (size_t shared = 0; shared < nSources; shared++) {
-          std::vector<Bytes> buffers = work.sources;
-          Bytes other(work.expected.size());
-          std::vector<const void*> sources;
-          for (const Bytes& buffer : buffers)
-            sources.push_back(buffer.data());
-          void* const destinations[] = {other.data(), buffers[shared].data()};
-          ReduceArgs args = argsOf(operation);
-          args.sources = sources.data();
-          args.nSources = static_cast<int>(nSources);
-          args.destinations = destinations;
-          args.nDestinations = 2;
-          args.count = work.count;
-          args.streaming = shared == 0;
-          reduceCopy(args);
-          ASSERT_EQ(buffers[shared], work.expected)
-              << reference::nameOf(operation) << " " << shared;
-          ASSERT_EQ(other, work.expected) << reference::nameOf(operation) << " " << shared;
-        }
-      }
+  for (const Operation& operation : allOperations()) {
+    const size_t large = (80 << 10) / elementBytes(operation.type) + 3;
+    for (size_t nSources = 1; nSources <= 4; nSources++) {
+      const Case work = makeCase(operation, nSources, nSources == 2 ? large : 301);
+      for (size_t shared = 0; shared < nSources; shared++)
+        runInPlace(work, shared);
     }
+    if (HasFailure()) return;
   }
 }
 
 TEST(KernelsReduce, IntegersAreDividedTowardsZero) {
-  const EveryTarget targets;
-  for (const ncclDataType_t type :
-       {ncclInt8, ncclUint8, ncclInt32, ncclUint32, ncclInt64, ncclUint64}) {
+  for (const ncclDataType_t type : reference::kTypes) {
+    if (reference::isFloat(type)) continue;
     for (const int64_t divisor :
          {int64_t{2}, int64_t{3}, int64_t{7}, int64_t{8}, int64_t{64}, int64_t{127}, int64_t{128},
           int64_t{255}, int64_t{256}, int64_t{65535}, int64_t{0x7fffffff}, int64_t{0xffffffff},
           int64_t{1} << 62}) {
-      Case work = makeCase({.type = type, .divisor = divisor}, 1, 4096);
-      for (size_t target = 0; target < targets.size(); target++) {
-        SCOPED_TRACE(std::string(targets.use(target)) + " " + reference::nameOf(work.operation));
-        Runner(work, 2).run(4096, 1, false);
-      }
+      onEveryTarget(makeCase({.type = type, .divisor = divisor}, 1, 4096),
+                    [](Runner& runner) { runner.run(4096, 1, false); });
       if (HasFailure()) return;
     }
   }
@@ -273,18 +278,15 @@ TEST(KernelsReduce, IntegersAreDividedTowardsZero) {
 #if defined(__x86_64__)
 TEST(KernelsReduce, TheCallersFloatingPointModeHasNoInfluenceAndIsKept) {
   constexpr unsigned kFlushAndRoundDown = 0x8040 | 0x2000 | 0x1f80;
-  for (const ncclDataType_t type : reference::kTypes) {
-    if (!reference::isFloat(type)) continue;
-    for (const Operation& operation : operationsOf(type)) {
-      const Case work = makeCase(operation, 3, 300);
-      Runner runner(work, 1);
-      const unsigned before = _mm_getcsr();
-      _mm_setcsr(kFlushAndRoundDown);
-      runner.run(300, 0, false);
-      const unsigned after = _mm_getcsr();
-      _mm_setcsr(before);
-      EXPECT_EQ(after & 0xffc0, kFlushAndRoundDown & 0xffc0);
-    }
+  for (const Operation& operation : allOperations()) {
+    const Case work = makeCase(operation, 3, 300);
+    Runner runner(work, 1);
+    const unsigned before = _mm_getcsr();
+    _mm_setcsr(kFlushAndRoundDown);
+    runner.run(300, 0, false);
+    const unsigned after = _mm_getcsr();
+    _mm_setcsr(before);
+    EXPECT_EQ(after & 0xffc0, kFlushAndRoundDown & 0xffc0);
   }
 }
 #endif
@@ -301,7 +303,13 @@ TEST(KernelsReduceDeathTest, ArgumentsOutOfRangeStopTheProgram) {
   EXPECT_DEATH(reduceCopy(args), "divisor");
   args.divisor = 1;
   args.op = ncclAvg;
-  EXPECT_DEATH(reduceCopy(args), "operator 4 is not one of");
+  EXPECT_DEATH(reduceCopy(args), "op");
+  args.op = ncclMax;
+  args.scaledSources = 1;
+  EXPECT_DEATH(reduceCopy(args), "unscaled");
+  args.op = ncclSum;
+  args.scaleIsFloat = true;  // a float's own scale is one already
+  EXPECT_DEATH(reduceCopy(args), "scaleIsFloat");
 }
 
 TEST(KernelsCopy, EveryByteAndNoOtherIsCopied) {
