@@ -7,8 +7,10 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "test/unit/proxy/fake_net.h"
 #include "transport/proxy.h"
 
 namespace nccom {
@@ -20,7 +22,7 @@ struct Side {
   void post(uint64_t entries = 1) {
     std::atomic_ref<uint64_t>(index.posted).fetch_add(entries, std::memory_order_release);
   }
-  /// The error that was reported, waited for with `drive`; empty: none.
+  /// The error that was reported; empty: none.
   std::string failure() {
     const std::lock_guard lock(mutex);
     return text;
@@ -102,5 +104,34 @@ inline bool driveUntil(const std::vector<Proxy*>& proxies, const std::function<b
   }
   return done();
 }
+
+inline Deadline soon() {
+  return Deadline::after(std::chrono::seconds(10));
+}
+
+/// Waits for another thread's work.
+inline bool eventually(const std::function<bool()>& done) {
+  const Deadline limit = soon();
+  while (!done() && !limit.passed())
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  return done();
+}
+
+/// A pair on a fake net and a proxy without a thread, connected.
+struct Rig {
+  explicit Rig(size_t bytes, unsigned seed = 1, bool isSlow = false)
+      : net(std::make_shared<FakeNet>(seed, isSlow)), pair(bytes) {
+    pair.open(net, proxy, proxy);
+    const Status connected = proxy.awaitConnected(both(), soon());
+    EXPECT_TRUE(connected.ok()) << connected.error().message;
+  }
+  ~Rig() { proxy.remove(both()); }
+  NetConnections both() { return {pair.from.connection, pair.to.connection}; }
+  bool driveUntil(const std::function<bool()>& done) { return nccom::driveUntil({&proxy}, done); }
+
+  std::shared_ptr<FakeNet> net;
+  Proxy proxy{false};
+  Pair pair;
+};
 
 }  // namespace nccom
