@@ -6,7 +6,7 @@ const PerfOp kPerfOp{
     .name = "AllReduce",
     .reduces = true,
     .rooted = false,
-    .inPlaceIsDone = true,
+    .inPlace = InPlace::Checked,
     .powerOfTwo = false,
     .counts = wholeCounts,
     .steps = oneStep,

@@ -6,7 +6,7 @@ const PerfOp kPerfOp{
     .name = "AlltoAll",
     .reduces = false,
     .rooted = false,
-    .inPlaceIsDone = false,
+    .inPlace = InPlace::None,
     .powerOfTwo = false,
     .counts =
         [](size_t elements, size_t typeBytes, int nRanks) {

@@ -51,8 +51,9 @@ size_t bufferBytes(const Options& options) {
 Result<Outcome> Bench::run() {
   TRY(allocate());
   const std::vector<Series> series = allSeries();
+  const uint64_t halves = shared_.op.inPlace == InPlace::None ? 1 : 2;
   for (const Series& each : series) {
-    planned_ += 2 * sizesOf(shared_.options.sizes, each.type.bytes).size() *
+    planned_ += halves * sizesOf(shared_.options.sizes, each.type.bytes).size() *
                 static_cast<uint64_t>(shared_.options.cycles);
   }
   for (const Series& each : series)
@@ -183,7 +184,7 @@ Status Bench::runRow(const Series& series, size_t bytes) {
           .outOfPlace = {},
           .inPlace = {}};
   row.outOfPlace = TRY(runHalf({&series, counts, false}));
-  row.inPlace = TRY(runHalf({&series, counts, true}));
+  if (shared_.op.inPlace != InPlace::None) row.inPlace = TRY(runHalf({&series, counts, true}));
   if (thread_ == 0) shared_.print(row);
   return Ok{};
 }
@@ -211,7 +212,7 @@ Result<Cell> Bench::runHalf(const Point& point) {
   cell.seconds = seconds;
   cell.bandwidth =
       bandwidthOf(shared_.op, point.counts, series.type.bytes, shared_.nRanks, seconds);
-  if (options.checks > 0 && (!point.inPlace || shared_.op.inPlaceIsDone)) {
+  if (options.checks > 0 && (!point.inPlace || shared_.op.inPlace == InPlace::Checked)) {
     cell.wrong = TRY(check(point));
   }
   outcome_.halves++;

@@ -6,7 +6,7 @@ const PerfOp kPerfOp{
     .name = "Broadcast",
     .reduces = false,
     .rooted = true,
-    .inPlaceIsDone = true,
+    .inPlace = InPlace::Checked,
     .powerOfTwo = false,
     .counts = wholeCounts,
     .steps = oneStep,

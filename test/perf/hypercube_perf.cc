@@ -39,7 +39,7 @@ const PerfOp kPerfOp{
     .name = "HyperCube",
     .reduces = false,
     .rooted = false,
-    .inPlaceIsDone = true,
+    .inPlace = InPlace::Checked,
     .powerOfTwo = true,
     .counts =
         [](size_t elements, size_t typeBytes, int nRanks) {

@@ -43,12 +43,18 @@ struct Piece {
   size_t phase;  // of the source, in elements
 };
 
+enum class InPlace {
+  Checked,    // it gives the same result as out of place
+  Unchecked,  // it may be called, but ranks overwrite what others are to read
+  None,       // the API has no such call
+};
+
 struct PerfOp {
-  const char* name;    // "AllReduce"
-  bool reduces;        // -o applies
-  bool rooted;         // -r applies
-  bool inPlaceIsDone;  // else the result in place is undefined, and is not checked
-  bool powerOfTwo;     // it is defined for 1, 2, 4, 8, ... ranks only
+  const char* name;  // "AllReduce"
+  bool reduces;      // -o applies
+  bool rooted;       // -r applies
+  InPlace inPlace;
+  bool powerOfTwo;  // it is defined for 1, 2, 4, 8, ... ranks only
 
   /// @param elements  that the user's size holds; no buffer of any rank may be larger
   Counts (*counts)(size_t elements, size_t typeBytes, int nRanks);

@@ -6,7 +6,7 @@ const PerfOp kPerfOp{
     .name = "ReduceScatter",
     .reduces = true,
     .rooted = false,
-    .inPlaceIsDone = true,
+    .inPlace = InPlace::Checked,
     .powerOfTwo = false,
     .counts =
         [](size_t elements, size_t typeBytes, int nRanks) {

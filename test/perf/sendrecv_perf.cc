@@ -23,7 +23,7 @@ const PerfOp kPerfOp{
     .name = "SendRecv",
     .reduces = false,
     .rooted = false,
-    .inPlaceIsDone = false,
+    .inPlace = InPlace::Unchecked,
     .powerOfTwo = false,
     .counts = wholeCounts,
     .steps = oneStep,

@@ -20,12 +20,14 @@ namespace {
   return text;
 }
 
-std::string formatCell(const Cell& cell) {
+std::string formatCell(const std::optional<Cell>& measured) {
+  if (!measured) return print("  %7s  %6s  %6s  %6s", "N/A", "N/A", "N/A", "N/A");
+  const Cell& cell = *measured;
   const std::string time = formatNumber(cell.seconds * 1e6, 7);
   const std::string algorithm = formatNumber(cell.bandwidth.algorithm, 6);
   const std::string bus = formatNumber(cell.bandwidth.bus, 6);
   const std::string wrong =
-      cell.wrong ? print("%6g", static_cast<double>(*cell.wrong)) : std::string("   N/A");
+      cell.wrong ? print("%6g", static_cast<double>(*cell.wrong)) : std::string("N/A");
   return print("  %7s  %6s  %6s  %6s", time.c_str(), algorithm.c_str(), bus.c_str(), wrong.c_str());
 }
 

@@ -21,10 +21,10 @@ struct Row {
   size_t bytes = 0;  // of the larger buffer of a rank
   size_t count = 0;
   const char* type = "";
-  const char* op = "";  // "none" if the operation reduces nothing
-  int root = -1;        // -1: it has none
-  Cell outOfPlace;
-  Cell inPlace;
+  const char* op = "";             // "none" if the operation reduces nothing
+  int root = -1;                   // -1: it has none
+  std::optional<Cell> outOfPlace;  // none: not measured
+  std::optional<Cell> inPlace;
 };
 
 /// A device of the run, as the header shows it.

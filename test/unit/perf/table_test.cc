@@ -13,8 +13,8 @@ Row someRow() {
           .type = "float",
           .op = "sum",
           .root = -1,
-          .outOfPlace = {.seconds = 0.0123456, .bandwidth = {5.4321, 9.5062}, .wrong = 0},
-          .inPlace = {.seconds = 1.5e-6, .bandwidth = {123.456, 1234.5}, .wrong = 17}};
+          .outOfPlace = Cell{.seconds = 0.0123456, .bandwidth = {5.4321, 9.5062}, .wrong = 0},
+          .inPlace = Cell{.seconds = 1.5e-6, .bandwidth = {123.456, 1234.5}, .wrong = 17}};
   return row;
 }
 
@@ -27,12 +27,20 @@ TEST(Table, RowHasTheColumnsOfNcclTests) {
 
 TEST(Table, RowThatWasNotCheckedSaysSo) {
   Row row = someRow();
-  row.inPlace.wrong.reset();
+  row.inPlace->wrong.reset();
   std::istringstream words(formatRow(row, ""));
   std::vector<std::string> columns(std::istream_iterator<std::string>(words), {});
   ASSERT_EQ(columns.size(), 13U);
   EXPECT_EQ(columns[8], "0");
   EXPECT_EQ(columns[12], "N/A");
+}
+
+TEST(Table, HalfThatWasNotMeasuredKeepsItsColumns) {
+  Row row = someRow();
+  const std::string measured = formatRow(row, "");
+  row.inPlace.reset();
+  EXPECT_EQ(formatRow(row, "").size(), measured.size());
+  EXPECT_TRUE(formatRow(row, "").ends_with("N/A     N/A     N/A     N/A\n")) << formatRow(row, "");
 }
 
 TEST(Table, RowEndsWithTheTimeOfDayIfThatIsWanted) {
