@@ -53,21 +53,23 @@ encContents::Value encContents::fold(const std::vector<Value>& sources, uint64_t
 }
 
 std::string encContents::text(Id id) const {
-  std::string text;
   const std::vector<encTerm>& terms = contents_[id];
+  if (terms.empty()) return "no rank's input";
+  std::string text = terms.size() == 1 ? "rank" : "ranks";
+  const bool oneOperation = std::all_of(terms.begin(), terms.end(), [&](const encTerm& term) {
+    return term.operation == terms[0].operation;
+  });
   for (size_t i = 0; i < terms.size(); i++) {
     const encTerm& term = terms[i];
-    text += (i == 0 ? "rank " : ", ") + std::to_string(term.rank);
-    if (term.operation != terms[0].operation || i == 0) {
-      text += " of operation " + std::to_string(term.operation);
-    }
+    text += (i == 0 ? " " : ", ") + std::to_string(term.rank);
+    if (!oneOperation) text += " of operation " + std::to_string(term.operation);
     if (term.index != 0) text += " INPUT" + std::to_string(term.index);
     if (term.rel != 0) text += " moved by " + std::to_string(term.rel);
     if (term.scaled != 0) text += " scaled";
     if (term.scaled > 1) text += " " + std::to_string(term.scaled) + " times";
     if (term.divided != 0) text += term.divided == 1 ? " divided" : " divided too early";
   }
-  return text;
+  return oneOperation ? text + " of operation " + std::to_string(terms[0].operation) : text;
 }
 
 }  // namespace nccom

@@ -35,7 +35,7 @@ class encContents {
   /// What a transfer makes of its sources; `scaled` has a bit for each.
   Value fold(const std::vector<Value>& sources, uint64_t scaled, bool divide);
 
-  /// "ranks 0, 1, 1 (scaled)": for reports.
+  /// "ranks 0, 1, 1 of operation 0": for reports.
   std::string text(Id id) const;
 
  private:

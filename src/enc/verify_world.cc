@@ -79,7 +79,8 @@ class Inspector {
     return Ok{};
   }
 
-  /// A semaphore has one writer; or it is a count that is awaited in full, whoever raises it.
+  /// A semaphore has one writer, which its waits name; or it is a count that is awaited in full,
+  /// whoever raises it.
   Status writers() const {
     for (const auto& [site, value] : waits_) {
       const uint32_t semaphore = world_.desc(site).semaphore;
@@ -89,6 +90,10 @@ class Inspector {
       const bool one = std::all_of(raisers.begin(), raisers.end(), [&](const encRaiser& raiser) {
         return raiser.party == raisers[0].party;
       });
+      if (one && !raisers.empty() && raisers[0].party != world_.desc(site).rank) {
+        return world_.bad(
+            site, "is raised by rank " + std::to_string(raisers[0].party) + " (-1: the proxy)");
+      }
       if (!one && value != static_cast<int64_t>(total)) {
         return world_.bad(site, "waits for " + std::to_string(value) + " of " + number(total) +
                                     " increments by more than one writer: want all of them");
@@ -118,6 +123,9 @@ class Inspector {
     }
     TRY(connections(program));
     for (size_t queue = 0; queue < program.queues.size(); queue++) {
+      if (program.queues[queue].blocks.empty()) {
+        return fail(ncclInternalError, "rank %d queue %zu is empty", rank, queue);
+      }
       for (size_t block = 0; block < program.queues[queue].blocks.size(); block++) {
         const encBlock& b = program.queues[queue].blocks[block];
         const encSite site{operation_, rank, queue, block, 0};
@@ -239,10 +247,13 @@ class Inspector {
       return world_.bad(site,
                         "there are " + number(world_.layouts[0].semaphores()) + " semaphores");
     }
-    const int64_t last = desc.value + desc.stride * (static_cast<int64_t>(repeat) - 1);
-    const encProgram& program = world_.program(site.operation, site.rank);
-    const uint64_t total = declaredTotal(program, desc.semaphore);
-    if (desc.stride < 0 || std::max(desc.value, last) > static_cast<int64_t>(total)) {
+    int64_t travel = 0, last = 0;
+    const bool fits =
+        repeat < kMaxBytes && desc.stride >= 0 &&
+        !__builtin_mul_overflow(desc.stride, static_cast<int64_t>(repeat) - 1, &travel) &&
+        !__builtin_add_overflow(desc.value, travel, &last);
+    const uint64_t total = declaredTotal(world_.program(site.operation, site.rank), desc.semaphore);
+    if (!fits || last > static_cast<int64_t>(total)) {
       return world_.bad(site, "waits up to " + std::to_string(last) + " on " +
                                   world_.layouts[0].semaphoreName(desc.semaphore) +
                                   ", which gets " + number(total) + " increments");

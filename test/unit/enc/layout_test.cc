@@ -1,0 +1,103 @@
+#include "enc/layout.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "test/unit/enc/worlds.h"
+
+namespace nccom {
+namespace {
+
+using test::World;
+
+const World kWorld{{3, 2, 1}, 4, {100000, 3000}};
+
+TEST(Layout, GivesEverySemaphoreItsOwnNumberAndName) {
+  const encLayout layout = encLayout::of(kWorld.info(0));
+  std::set<uint32_t> numbers;
+  std::set<std::string> names;
+  const auto add = [&](uint32_t number) {
+    EXPECT_TRUE(numbers.insert(number).second) << number;
+    EXPECT_TRUE(names.insert(layout.semaphoreName(number)).second) << layout.semaphoreName(number);
+  };
+  for (int channel = 0; channel < 4; channel++) {
+    for (uint32_t i = 0; i < kRingSemaphores; i++) {
+      add(layout.semaphore(static_cast<encRingSemaphore>(i), channel));
+    }
+  }
+  for (int peer = 0; peer < 6; peer++) {
+    for (uint32_t i = 0; i < kPeerSemaphores; i++) {
+      add(layout.semaphore(static_cast<encPeerSemaphore>(i), peer));
+    }
+  }
+  EXPECT_EQ(numbers.size(), layout.semaphores());
+  EXPECT_EQ(*numbers.rbegin() + 1, layout.semaphores());
+  EXPECT_EQ(layout.semaphoreName(layout.semaphores()), "no semaphore");
+}
+
+TEST(Layout, GivesEveryConnectionItsOwnHostIndex) {
+  const encLayout layout = encLayout::of(kWorld.info(0));
+  std::set<uint32_t> numbers;
+  for (const bool send : {false, true}) {
+    for (int channel = 0; channel < 4; channel++) {
+      numbers.insert(layout.hostIndex({3, channel, send, 0}));
+    }
+    for (int peer = 0; peer < 6; peer++) {
+      numbers.insert(layout.hostIndex({peer, kP2pChannel, send, 0}));
+    }
+  }
+  EXPECT_EQ(numbers.size(), layout.connections());
+  EXPECT_EQ(*numbers.rbegin() + 1, layout.connections());
+}
+
+TEST(Layout, GivesEverySlotItsOwnBytes) {
+  for (const encSizes sizes : {encSizes{}, encSizes{100000, 3000}, encSizes{1, 1}}) {
+    const World world{{3, 2, 1}, 4, sizes};
+    for (int rank = 0; rank < 6; rank++) {
+      const encLayout layout = encLayout::of(world.info(rank));
+      std::set<std::pair<int64_t, uint64_t>> slots;
+      for (uint64_t use = 0; use < kRingSlots; use++) {
+        for (int channel = 0; channel < 4; channel++) {
+          slots.emplace(layout.receiveSlot(channel, use), layout.slotBytes);
+          slots.emplace(layout.netSendSlot(channel, use), layout.slotBytes);
+        }
+        for (int peer = 0; peer < 6; peer++) {
+          if (layout.remoteIndex[peer] < 0) continue;
+          slots.emplace(layout.p2pSendSlot(peer, use), layout.p2pSlotBytes);
+          slots.emplace(layout.p2pReceiveSlot(peer, use), layout.p2pSlotBytes);
+        }
+      }
+      int64_t end = 0;
+      for (const auto& [offset, bytes] : slots) {
+        EXPECT_EQ(offset, end);
+        EXPECT_EQ(offset % 64, 0);
+        end = offset + static_cast<int64_t>(bytes);
+      }
+      EXPECT_EQ(static_cast<uint64_t>(end), layout.scratchBytes());
+    }
+  }
+}
+
+TEST(Layout, RoundsSlotsToPagesOrLines) {
+  const auto slot = [](uint64_t bytes) {
+    return encLayout::of(World{{2}, 1, {bytes, bytes}}.info(0)).slotBytes;
+  };
+  EXPECT_EQ(slot(512 << 10), 128u << 10);
+  EXPECT_EQ(slot(100000), 24576u);
+  EXPECT_EQ(slot(4 * 4096 + 7), 4096u);
+  EXPECT_EQ(slot(4 * 4095), 4032u);
+  EXPECT_EQ(slot(0), 64u);
+}
+
+TEST(Layout, IsTheSameOnAllRanksWhereRanksMeet) {
+  const encLayout first = encLayout::of(kWorld.info(0));
+  for (int rank = 1; rank < 6; rank++) {
+    const encLayout layout = encLayout::of(kWorld.info(rank));
+    EXPECT_EQ(layout.semaphores(), first.semaphores());
+    EXPECT_EQ(layout.receiveSlot(3, 2), first.receiveSlot(3, 2));
+  }
+}
+
+}  // namespace
+}  // namespace nccom
