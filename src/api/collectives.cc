@@ -3,6 +3,7 @@
 
 #include "api/guard.h"
 #include "comm/comm.h"
+#include "comm/process.h"
 #include "misc/datatype.h"
 
 namespace nccom {
@@ -57,10 +58,6 @@ Status checkOverlap(const CollectiveCall& call, const Blocks& blocks, int rank) 
   if (send + blocks.send * block <= recv || recv + blocks.recv * block <= send) return Ok{};
   const size_t mine = static_cast<size_t>(rank) * block;
   bool inPlace = false;
-  if (call.op == encOp::AlltoAll) {
-    return fail(ncclInvalidArgument,
-                "rank %d: sendbuff and recvbuff overlap, and there is no in-place AlltoAll", rank);
-  }
   if (blocks.send == blocks.recv) inPlace = send == recv;
   if (blocks.send == 1 && blocks.recv > 1) inPlace = send == recv + mine;
   if (blocks.recv == 1 && blocks.send > 1) inPlace = recv == send + mine;
@@ -91,6 +88,14 @@ Status checkType(ncclDataType_t type) {
               ncclNumTypes - 1);
 }
 
+/// The call with its stream: NULL means the device that the thread has now, not at the group's end.
+template <class Call>
+Result<Call> bound(Call call) {
+  Process& process = *TRY(Process::get());
+  call.stream = TRY(streamOf(process, call.stream));
+  return call;
+}
+
 Status submit(const CollectiveCall& call) {
   const auto comm = TRY(commOf(call.comm));
   TRY(checkType(call.type));
@@ -100,7 +105,7 @@ Status submit(const CollectiveCall& call) {
                 call.root, comm->nRanks() - 1);
   }
   TRY(checkBuffers(call, comm->rank(), static_cast<size_t>(comm->nRanks())));
-  return groupAdd(call);
+  return groupAdd(TRY(bound(call)));
 }
 
 Status submit(const MessageCall& call) {
@@ -118,7 +123,7 @@ Status submit(const MessageCall& call) {
                 call.count, ncclTypeName(call.type));
   }
   if (bytes > 0) TRY(needed(call.buffer, call.send ? "sendbuff" : "recvbuff"));
-  return groupAdd(call);
+  return groupAdd(TRY(bound(call)));
 }
 
 void* handleOf(ncclStream_t stream) {

@@ -8,8 +8,7 @@
 
 namespace nccom {
 
-/// A collective call. `stream` is the device plugin's handle; nullptr: the default stream of the
-/// calling thread's device.
+/// A collective call. `stream` is the device plugin's handle.
 struct CollectiveCall {
   const char* function = "";  // "ncclAllReduce": for messages
   encOp op = encOp::AllReduce;

@@ -112,27 +112,22 @@ Status Communicator::connect(const std::vector<MessageCall>& calls) {
 
 Status Communicator::launch(const CollectiveCall& call) {
   TRY(usable());
-  CollectiveCall bound = call;
-  bound.stream = TRY(streamOf(process_, call.stream));
   uint64_t preMulScale = 0;
   if (call.redOp >= ncclNumOps) {
     const std::lock_guard lock(mutex_);
     preMulScale = redOps_[redOpIndex(call.redOp)].scale;
   }
-  return launcher_->launch(bound, preMulScale);
+  return launcher_->launch(call, preMulScale);
 }
 
 Status Communicator::launch(const std::vector<MessageCall>& calls) {
   TRY(usable());
-  std::vector<MessageCall> bound = calls;
-  for (MessageCall& call : bound) {
-    if (call.stream != calls[0].stream) {
-      return fail(ncclInvalidUsage,
-                  "rank %d: sends and receives of one group are on different streams", rank());
-    }
-    call.stream = TRY(streamOf(process_, call.stream));
+  for (const MessageCall& call : calls) {
+    if (call.stream == calls[0].stream) continue;
+    return fail(ncclInvalidUsage,
+                "rank %d: sends and receives of one group are on different streams", rank());
   }
-  return launcher_->launch(bound);
+  return launcher_->launch(calls);
 }
 
 Status Communicator::synchronize() {

@@ -242,7 +242,8 @@ Status CommBuilder::openLinks() {
   setup.deadline = [comm, timeout] { return Deadline::after(timeout, &comm->abortFlag_); };
   comm->links_ = std::make_unique<NetLinks>(std::move(setup));
   if (nNodes_ > 1) TRY(comm->links_->connect(ringConnections()));
-  comm->launcher_ = std::make_unique<Launcher>(comm->info_, *comm->device_, *comm->links_);
+  comm->launcher_ = std::make_unique<Launcher>(comm->info_, process_.device(), comm->device(),
+                                               *comm->device_, *comm->links_);
   return Ok{};
 }
 

@@ -151,8 +151,14 @@ uint64_t launchScaleOf(const void* scalar, ncclDataType_t type) {
   return wide;
 }
 
-Launcher::Launcher(const enc_comm_info& info, DeviceComm& device, NetLinks& links)
-    : info_(info), layout_(encLayout::of(info)), device_(device), links_(links) {}
+Launcher::Launcher(const enc_comm_info& info, Device& memory, int deviceNumber, DeviceComm& device,
+                   NetLinks& links)
+    : info_(info),
+      layout_(encLayout::of(info)),
+      memory_(memory),
+      deviceNumber_(deviceNumber),
+      device_(device),
+      links_(links) {}
 
 Launcher::~Launcher() {
   for (auto& [task, loaded] : recent_)
@@ -228,6 +234,38 @@ Status Launcher::start(const Loaded& loaded, nccomLaunch_v1& launch, void* strea
 
 Status Launcher::launch(const CollectiveCall& call, uint64_t preMulScale) {
   const std::lock_guard lock(mutex_);
+  const bool inPlace = call.send == call.recv && call.count > 0;
+  if (call.op == encOp::AlltoAll && inPlace) return launchInPlaceAlltoAll(call);
+  return launchCollective(call, preMulScale);
+}
+
+Status Launcher::launch(std::span<const MessageCall> calls) {
+  const std::lock_guard lock(mutex_);
+  return launchMessages(calls);
+}
+
+Result<void*> Launcher::stagingOf(uint64_t bytes) {
+  if (staging_.empty() || staging_.back().second < bytes) {
+    staging_.emplace_back(TRY(memory_.memAlloc(deviceNumber_, bytes)), bytes);
+  }
+  return staging_.back().first;
+}
+
+// Every block of the buffer is both read by its receiver and written by its sender, so the input is
+// copied first: a message to oneself, then an AlltoAll that is not in place.
+Status Launcher::launchInPlaceAlltoAll(const CollectiveCall& call) {
+  const size_t count = call.count * static_cast<size_t>(info_.rank_n);
+  void* staging = TRY(stagingOf(count * ncclTypeSize(call.type)));
+  const MessageCall copy[2] = {
+      {true, call.recv, count, call.type, info_.rank, call.comm, call.stream},
+      {false, staging, count, call.type, info_.rank, call.comm, call.stream}};
+  TRY(launchMessages(copy));
+  CollectiveCall outOfPlace = call;
+  outOfPlace.send = staging;
+  return launchCollective(outOfPlace, 0);
+}
+
+Status Launcher::launchCollective(const CollectiveCall& call, uint64_t preMulScale) {
   const encTask task = taskOf(call);
   const Loaded& loaded = *TRY(find(task));
   const auto [sendBytes, recvBytes] =
@@ -250,8 +288,7 @@ Status Launcher::launch(const CollectiveCall& call, uint64_t preMulScale) {
   return start(loaded, launch, call.stream);
 }
 
-Status Launcher::launch(std::span<const MessageCall> calls) {
-  const std::lock_guard lock(mutex_);
+Status Launcher::launchMessages(std::span<const MessageCall> calls) {
   const Loaded& loaded = *TRY(find(taskOf(calls)));
   std::vector<nccomBufferBinding_v1> inputs, outputs;
   for (const MessageCall& call : calls) {

@@ -34,7 +34,10 @@ uint64_t launchScaleOf(const void* scalar, ncclDataType_t type);
 class Launcher {
  public:
   /// All must outlive the launcher.
-  Launcher(const enc_comm_info& info, DeviceComm& device, NetLinks& links);
+  /// @param memory      where staging buffers come from
+  /// @param deviceNumber  that they belong to
+  Launcher(const enc_comm_info& info, Device& memory, int deviceNumber, DeviceComm& device,
+           NetLinks& links);
   ~Launcher();
   Launcher(const Launcher&) = delete;
   Launcher& operator=(const Launcher&) = delete;
@@ -64,9 +67,15 @@ class Launcher {
   Result<Loaded*> find(const encTask& task);
   Result<Loaded> load(const encTask& task);
   Status start(const Loaded& loaded, nccomLaunch_v1& launch, void* stream);
+  Status launchCollective(const CollectiveCall& call, uint64_t preMulScale);
+  Status launchMessages(std::span<const MessageCall> calls);
+  Status launchInPlaceAlltoAll(const CollectiveCall& call);
+  Result<void*> stagingOf(uint64_t bytes);
 
   const enc_comm_info& info_;
   const encLayout layout_;
+  Device& memory_;
+  const int deviceNumber_;
   DeviceComm& device_;
   NetLinks& links_;
   std::mutex mutex_;  // guards all below: launches of a communicator are in one order
@@ -74,6 +83,9 @@ class Launcher {
   std::unordered_map<encTask, Recent::iterator, TaskHash> programs_;  // looked up, never iterated
   uint64_t opCount_ = 0;
   uint64_t collectives_ = 0;
+  // Copies of the input for in-place AlltoAll, each larger than the one before: operations that are
+  // still running may use the smaller ones.
+  std::vector<std::pair<void*, uint64_t>> staging_;
 };
 
 }  // namespace nccom

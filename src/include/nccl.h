@@ -403,7 +403,8 @@ ncclResult_t ncclBroadcast(const void* sendbuff, void* recvbuff, size_t count,
 ncclResult_t ncclBcast(void* buff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
                        ncclStream_t stream);
 
-/* Block s of recvbuff = block `rank` of rank s's sendbuff; both have nranks blocks of `count`. */
+/* Block s of recvbuff = block `rank` of rank s's sendbuff; both have nranks blocks of `count`.
+ * In place: recvbuff == sendbuff; the library then copies the input first. */
 ncclResult_t ncclAlltoAll(const void* sendbuff, void* recvbuff, size_t count,
                           ncclDataType_t datatype, ncclComm_t comm, ncclStream_t stream);
 

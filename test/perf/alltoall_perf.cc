@@ -6,7 +6,7 @@ const PerfOp kPerfOp{
     .name = "AlltoAll",
     .reduces = false,
     .rooted = false,
-    .inPlace = InPlace::None,
+    .inPlace = InPlace::Checked,
     .powerOfTwo = false,
     .counts =
         [](size_t elements, size_t typeBytes, int nRanks) {
