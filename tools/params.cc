@@ -1,7 +1,7 @@
 // Prints docs/env.md from the table of environment variables.
-#include <cstdio>
-
 #include "misc/params.h"
+
+#include <cstdio>
 
 int main() {
   fputs(nccom::paramsMarkdown().c_str(), stdout);

@@ -13,6 +13,8 @@ namespace {
 constexpr uint64_t kLine = 64;
 constexpr uint64_t kMinChannelStep = 64 << 10;  // a channel moves at least this much in a step
 constexpr uint64_t kMinHalf = 8 << 10;
+// Smaller chunks would all travel the ring for the price of one: lanes stay empty instead.
+constexpr uint64_t kMinChunk = 8 << 10;
 constexpr uint64_t kMinChainChunk = 16 << 10;
 constexpr uint64_t kChainChunks = 8;  // of a message: fills the pipe without many descriptors
 
@@ -44,7 +46,7 @@ encPass encChunking::fullPass(uint64_t index) const {
 
 encPass encChunking::tail() const {
   const uint64_t share = divideUp(tailBytes, static_cast<uint64_t>(channels) * lanes);
-  const uint64_t chunk = std::min(chunkBytes, roundUp(share, kLine));
+  const uint64_t chunk = std::min(chunkBytes, std::max(kMinChunk, roundUp(share, kLine)));
   // A full chunk may fill two slots, a clamped one must not fill one beyond its end.
   const uint64_t half = halfBytes == chunkBytes ? chunk : halfOf(chunk, halfBytes);
   return {fullPasses * passBytes(), tailBytes, lanes, chunk, half};
@@ -64,7 +66,7 @@ encChunking encChunk(const encChunkingInput& input) {
     chunk = std::min(chunk, std::max(share, std::min(kMinChainChunk, input.slotBytes)));
   }
   const uint64_t whole = roundUp(divideUp(input.bytes, channels * result.lanes), kLine);
-  result.chunkBytes = std::max(kLine, std::min(chunk, whole));
+  result.chunkBytes = std::min(chunk, std::max(kMinChunk, whole));
   result.halfBytes = halfOf(result.chunkBytes, input.slotBytes);
   result.fullPasses = input.bytes / result.passBytes();
   result.tailBytes = input.bytes % result.passBytes();

@@ -11,7 +11,7 @@ namespace nccom {
 }
 }  // namespace nccom
 
-#define NCCL_CHECK(condition)                                                \
-  do {                                                                       \
-    if (!(condition)) ::nccom::checkFailed(__FILE__, __LINE__, #condition);  \
+#define NCCL_CHECK(condition)                                               \
+  do {                                                                      \
+    if (!(condition)) ::nccom::checkFailed(__FILE__, __LINE__, #condition); \
   } while (0)

@@ -34,22 +34,32 @@ const TypeRow* row(ncclDataType_t type) {
 
 }  // namespace
 
-size_t ncclTypeSize(ncclDataType_t type) { return row(type) != nullptr ? row(type)->bytes : 0; }
+size_t ncclTypeSize(ncclDataType_t type) {
+  return row(type) != nullptr ? row(type)->bytes : 0;
+}
 
 const char* ncclTypeName(ncclDataType_t type) {
   return row(type) != nullptr ? row(type)->name : "?";
 }
 
-bool ncclTypeIsFloat(ncclDataType_t type) { return row(type) != nullptr && row(type)->isFloat; }
+bool ncclTypeIsFloat(ncclDataType_t type) {
+  return row(type) != nullptr && row(type)->isFloat;
+}
 
 const char* ncclOpName(ncclRedOp_t op) {
   switch (static_cast<int>(op)) {
-    case ncclSum: return "sum";
-    case ncclProd: return "prod";
-    case ncclMax: return "max";
-    case ncclMin: return "min";
-    case ncclAvg: return "avg";
-    default: return "mulsum";
+    case ncclSum:
+      return "sum";
+    case ncclProd:
+      return "prod";
+    case ncclMax:
+      return "max";
+    case ncclMin:
+      return "min";
+    case ncclAvg:
+      return "avg";
+    default:
+      return "mulsum";
   }
 }
 

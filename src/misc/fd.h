@@ -1,11 +1,11 @@
 // Owners of file descriptors and mappings.
 #pragma once
 
-#include <cstddef>
-#include <utility>
-
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include <cstddef>
+#include <utility>
 
 namespace nccom {
 

@@ -6,8 +6,8 @@
 
 namespace nccom {
 
-/// Names the calling thread (15 characters) and blocks all signals that can be blocked: handlers are
-/// the application's and run on its threads.
+/// Names the calling thread (15 characters) and blocks all signals that can be blocked: handlers
+/// are the application's and run on its threads.
 inline void becomeInternalThread(const char* name) {
   sigset_t all;
   sigfillset(&all);

@@ -53,7 +53,8 @@ typedef enum {
   nccomDescNetRecv = 5  /* host index of `connection` += 1: its next entry may be received into */
 } nccomDescType_t;
 
-#define NCCOM_TRANSFER_SCALE 1u  /* sources in scaledSources are multiplied by the launch's scale \
+#define NCCOM_TRANSFER_SCALE                                                                      \
+  1u                             /* sources in scaledSources are multiplied by the launch's scale \
                                   */
 #define NCCOM_TRANSFER_DIVIDE 2u /* the result is divided by the launch's divisor */
 
@@ -150,8 +151,9 @@ typedef struct {
   nccomLogger_t logger;
 } nccomDeviceConfig_v1;
 
-/* Called from the engine's threads; must not block and must not call back into the plugin, but for
- * semaphoreAdd. */
+/* Called from the engine's threads, from threads that synchronise and, netPosted and failed only,
+ * from threads that launch. Must not block and must not call back into the plugin, but for
+ * semaphoreAdd; nothing is called after commDestroy has returned. */
 typedef struct {
   void* arg;
   /* A network descriptor advanced a host index: somebody may have to wake. May be NULL. */

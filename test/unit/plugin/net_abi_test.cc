@@ -1,7 +1,7 @@
 // The layouts that plugins built elsewhere have: offsets on LP64, from the ABI's published order.
-#include <cstddef>
-
 #include <gtest/gtest.h>
+
+#include <cstddef>
 
 #include "include/plugin/nccl_net.h"
 
