@@ -15,7 +15,8 @@
 //   g. nobody touches a rank's INPUT or OUTPUT before its program started or after it ended, and
 //   the
 //      network is done with what it posted by then;
-//   h. each semaphore has one writer, or is a pure count that is awaited in full.
+//   h. each semaphore has one writer, or is a pure count that is awaited in full; and one queue of
+//      its owner waits for it.
 // Memory is kept as intervals with symbolic contents, so the cost does not depend on bytes.
 //
 // Repeated blocks. Of a block with many iterations only the first kHeadIterations and the last

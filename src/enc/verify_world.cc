@@ -1,6 +1,7 @@
 #include "enc/verify_world.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "enc/buffers.h"
@@ -258,6 +259,12 @@ class Inspector {
                                   world_.layouts[0].semaphoreName(desc.semaphore) +
                                   ", which gets " + number(total) + " increments");
     }
+    const auto [queue, isFirst] =
+        waitingQueue_.try_emplace({site.operation, site.rank, desc.semaphore}, site.queue);
+    if (!isFirst && queue->second != site.queue) {
+      return world_.bad(site, "queue " + number(queue->second) +
+                                  " waits for the same semaphore: a device keeps one waiter");
+    }
     waits_.emplace_back(site, last);
     return Ok{};
   }
@@ -340,6 +347,7 @@ class Inspector {
   int operation_ = 0;
   std::vector<size_t> connectionQueue_;
   std::vector<std::pair<encSite, int64_t>> waits_;
+  std::map<std::tuple<int, int, uint32_t>, size_t> waitingQueue_;
 };
 
 /// Of all increments of a semaphore, those that may come before the first one of `raiser`: all but

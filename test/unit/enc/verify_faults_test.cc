@@ -217,6 +217,15 @@ TEST(VerifyFaults, WaitForSomebodyElse) {
   EXPECT_THAT(text, HasSubstr("is raised by rank 2"));
 }
 
+TEST(VerifyFaults, TwoQueuesThatWaitForOneSemaphore) {
+  const std::string text = verdict(kHost, task(encOp::AllReduce), [&](encOperation& operation) {
+    const encDesc wait = find(operation[0], step(encDescType::Wait, encStep::RecvCopy)).desc();
+    operation[0].queues.push_back({1, {{1, {wait}}}});
+  });
+  EXPECT_THAT(text, HasSubstr("rank 0 queue 1 block 0 descriptor 0 of operation 0 (AllReduce)"));
+  EXPECT_THAT(text, HasSubstr("queue 0 waits for the same semaphore"));
+}
+
 TEST(VerifyFaults, WrongTotals) {
   for (const int difference : {-1, 1}) {
     const std::string text = verdict(kHost, task(encOp::AllReduce), [&](encOperation& operation) {

@@ -87,9 +87,12 @@ TEST(Verify, AcceptsEveryShapeOfHosts) {
       sampler.run(world, {1, 127, 4999, 100003});
     }
   }
-  sampler.run(World{{33, 31}, 2, kSmall}, {1, 5003});
-  sampler.run(World{{16, 16, 16, 16}, 2},
-              full() ? std::vector<uint64_t>{1, 5003, 1000003} : std::vector<uint64_t>{1, 5003});
+  sampler.run(World{{33, 31}, 2, kSmall}, {1});
+  sampler.run(World{{16, 16, 16, 16}, 2}, {1});
+  sampler.run(World{{9, 8}, 2, kSmall}, {5003});
+  sampler.run(World{{4, 4, 4, 4}, 2}, {5003});
+  if (full()) sampler.run(World{{33, 31}, 2, kSmall}, {5003});
+  if (full()) sampler.run(World{{16, 16, 16, 16}, 2}, {5003, 1000003});
   if (full()) sampler.run(World{{32, 32}, 8}, {1, 5003, 100000007});
 }
 
