@@ -100,11 +100,16 @@ nccomDeviceHandle_v1 Comm::handle() const {
 }
 
 void Comm::leave() {
+  // acquire, pairs with the engine's release: the last call of netProgress has returned
+  while (networkBusy.exchange(true, std::memory_order_acquire))
+    std::this_thread::yield();
   page_->state.store(static_cast<uint32_t>(RankState::kLeft), std::memory_order_seq_cst);
   ringPeers();
+  const std::lock_guard lock(outside_);
+  left_ = true;
   for (Peer& peer : peers_) {
     if (peer.rank == rank()) continue;
-    // release: our last accesses come before; pairs with the acquire in reclaim()
+    // release: our last accesses come before; pairs with the acquire in Runtime::bury()
     attachmentsOf(peer.page)[rank()].store(Attachment::kLeft, std::memory_order_release);
     peer.local.reset();
   }
@@ -131,23 +136,24 @@ bool Comm::stagesForeign() const {
 // ---- failure ------------------------------------------------------------------------------------
 
 void Comm::raise(const Error& error) {
-  if (!claimError(*page_, error)) return;
-  if (connected()) {
-    for (Peer& peer : peers_)
-      claimError(*peer.page, error);
-  }
-  ringPeers();
+  const std::lock_guard lock(outside_);
+  if (left_ || !claimError(*page_, error)) return;
+  spread(error);
   const nccomHostCalls_v1& host = config_.host;
   if (host.failed != nullptr) host.failed(host.arg, error.code, error.message.c_str());
 }
 
 void Comm::abort(const Error& error) {
-  if (!claimError(*page_, error)) return;
+  const std::lock_guard lock(outside_);
+  if (left_ || !claimError(*page_, error)) return;
+  spread(fail(ncclRemoteError, "rank %d was aborted: %s", rank(), error.message.c_str()));
+}
+
+/// `outside_` is held.
+void Comm::spread(const Error& error) {
   if (connected()) {
-    const Error heard =
-        fail(ncclRemoteError, "rank %d was aborted: %s", rank(), error.message.c_str());
     for (Peer& peer : peers_)
-      claimError(*peer.page, heard);
+      claimError(*peer.page, error);
   }
   ringPeers();
 }
@@ -200,6 +206,8 @@ void Comm::checkPeers() {
   if (!connected() || failed()) return;
   for (const Peer& peer : peers_) {
     if (peer.rank == rank() || peer.process->state() != PeerState::Died) continue;
+    // Its memory stays mapped as long as `process`. What has become of its page after we left does
+    // not matter: raise() looks.
     if (peer.page->state.load(std::memory_order_acquire) !=
         static_cast<uint32_t>(RankState::kAlive)) {
       continue;

@@ -151,6 +151,7 @@ class Comm {
   uint64_t seenProgress = 0;
   Clock::time_point progressAt{}, seenAt{};
   std::atomic<int64_t> failedAtNs{0};  // when this rank noticed its failure; 0: not yet
+  // A thread is in the host's netProgress, or the host must not be called any more.
   std::atomic<bool> networkBusy{false};
 
  private:
@@ -163,6 +164,7 @@ class Comm {
                       const nccomBufferBinding_v1* buffers, uint32_t n, bool computes,
                       uint64_t elementBytes) const;
   Op& freeOp();
+  void spread(const Error& error);
 
   Runtime& runtime_;
   nccomDeviceCommConfig_v1 config_;
@@ -176,6 +178,11 @@ class Comm {
   std::vector<Peer*> peerOf_;
   uint32_t localRank_ = 0;
   std::atomic<bool> connected_{false};
+
+  // Guards left_. Held for what is done to peers and host outside of operations, so that it does
+  // not happen after leave().
+  std::mutex outside_;
+  bool left_ = false;
 
   std::mutex opsMutex_;  // guards ops_ and programs_
   std::vector<std::unique_ptr<Op>> ops_;

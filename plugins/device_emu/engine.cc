@@ -1,8 +1,11 @@
 #include "plugins/device_emu/engine.h"
 
+#include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 
 #include <algorithm>
+#include <string>
 
 #include "plugins/device_emu/executor.h"
 #include "plugins/device_emu/lifecycle.h"
@@ -30,6 +33,14 @@ bool isLocked(const Comm& comm, uint32_t queue) {
 
 bool isLive(const Comm& comm) {
   return comm.phase.load(std::memory_order_seq_cst) != Phase::kIdle;
+}
+
+/// Signals are for the application's threads.
+void nameThread(uint32_t index) {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+  pthread_setname_np(pthread_self(), ("nccom-emu-" + std::to_string(index)).c_str());
 }
 
 bool polled(const Comm& comm) {
@@ -216,7 +227,9 @@ bool Engine::work(Context& context) {
 
 void Engine::visit(Context& context, Comm& comm) {
   if (!isLive(comm)) return;
-  if (network(comm)) context.moves++;
+  // A launching thread may hold locks of the host's.
+  const bool launching = context.budgetBytes != UINT64_MAX;
+  if (!launching && network(comm)) context.moves++;
   settle(context, comm);
   if (comm.phase.load(std::memory_order_seq_cst) != Phase::kRunning) return;
   const uint32_t n = comm.nQueues.load(std::memory_order_relaxed);
@@ -503,6 +516,7 @@ bool Engine::allowed(uint32_t index) const {
 }
 
 void Engine::workerLoop(Worker& self, uint32_t index) {
+  nameThread(index);
   Lease lease(*this);
   Idle idle(*this);
   awake_.fetch_add(1, std::memory_order_relaxed);

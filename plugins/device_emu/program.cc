@@ -12,6 +12,11 @@ namespace {
 constexpr uint32_t kStepNameBytes = 32;
 constexpr uint64_t kMaxExtent = uint64_t{1} << 62;  // far from where sums of two would wrap
 
+bool isInteger(int32_t type) {
+  return type <= ncclUint64;
+}
+static_assert(ncclInt8 == 0 && ncclUint64 == 5);
+
 struct Table {
   const char* name;
   uint32_t offset;
@@ -188,6 +193,10 @@ class LoadedProgram::Checker {
       }
     }
     program_.volume_ += desc.bytes * desc.nDestinations * repeat;
+    if ((desc.flags & NCCOM_TRANSFER_DIVIDE) != 0 && !isInteger(program_.head().dataType)) {
+      return fail(ncclInvalidArgument, "division of data type %d: only integers are divided",
+                  program_.head().dataType);
+    }
     for (uint32_t k = 0; k < n; k++) {
       const nccomAddress_v1& address = program_.addresses()[desc.firstAddress + k];
       EMU_TRY(checkAddress(address, desc, repeat, k < desc.nSources));

@@ -122,7 +122,11 @@ void Runtime::help(std::function<bool()> ready) {
   engine_->help(*schedule_, waiter);
 }
 
-void Runtime::drain(const Comm& comm) {
+void Runtime::drain(Comm& comm) {
+  if (comm.failed()) {
+    schedule_->cancel(comm, comm.cause());
+    doorbell_->ring();  // other communicators' operations may have come to the head of a stream
+  }
   help(schedule_->untilIdle(comm));
 }
 

@@ -54,7 +54,7 @@ class Runtime {
   std::shared_ptr<Comm> findComm(const Page* page);
   Status destroyComm(Comm& comm);
   /// Waits until `comm` has no operations.
-  void drain(const Comm& comm);
+  void drain(Comm& comm);
   void help(std::function<bool()> ready);
 
   /// Takes over memory; gives back what nobody uses any more.

@@ -70,6 +70,25 @@ void Schedule::close(Comm& comm) {
   comm.closing = true;
 }
 
+void Schedule::cancel(Comm& comm, const Error& error) {
+  const std::lock_guard lock(mutex_);
+  // relaxed: the phase leaves and reaches kIdle with our mutex held
+  const size_t kept = comm.phase.load(std::memory_order_relaxed) == Phase::kIdle ? 0 : 1;
+  while (comm.pending.size() > kept) {
+    Op& op = *comm.pending.back();
+    comm.pending.pop_back();
+    Stream& stream = *op.stream;
+    if (stream.error.ok()) stream.error = error;
+    for (Stream::Item& item : stream.items) {
+      if (item.op == &op) item.op = nullptr;
+    }
+    op.program.reset();
+    comm.freeOps.push_back(&op);
+    advance(stream);
+  }
+  settle();
+}
+
 void Schedule::ended(Op& op, const Status& status) {
   const std::lock_guard lock(mutex_);
   Stream& stream = *op.stream;
@@ -100,8 +119,10 @@ void Schedule::record(Stream& stream, const std::shared_ptr<Event>& event) {
 void Schedule::advance(Stream& stream) {
   while (!stream.items.empty() && stream.items.front().op == nullptr) {
     const Stream::Item& item = stream.items.front();
-    item.event->completed = std::max(item.event->completed, item.record);
-    item.event->at = Clock::now();
+    if (item.event != nullptr) {
+      item.event->completed = std::max(item.event->completed, item.record);
+      item.event->at = Clock::now();
+    }
     stream.items.pop_front();
     stream.ended++;
   }

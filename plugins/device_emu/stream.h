@@ -32,8 +32,8 @@ struct Event {
 // A FIFO of operations and events. Guarded by the schedule's mutex.
 struct Stream {
   struct Item {
-    Op* op;  // or, if null, an event's marker
-    std::shared_ptr<Event> event;
+    Op* op;                        // an operation,
+    std::shared_ptr<Event> event;  // an event's marker, or neither: a cancelled operation
     uint64_t record;
   };
 
@@ -87,6 +87,9 @@ class Schedule {
   Op* reuse(Comm& comm);
   /// Nothing more is appended to `comm`.
   void close(Comm& comm);
+  /// Ends the operations of `comm` that are not activated yet with `error`, wherever they are in
+  /// their streams: a communicator that has failed waits for no other.
+  void cancel(Comm& comm, const Error& error);
   /// The operation has ended: what comes after it may start. `op` may be reused afterwards.
   void ended(Op& op, const Status& status);
 

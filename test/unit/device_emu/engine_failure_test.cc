@@ -45,6 +45,14 @@ class EngineFailure : public testing::TestWithParam<int> {
     world.host.failed = Told::onFailed;
     return world;
   }
+  /// What the host was told, in all: nothing comes after the last rank is destroyed.
+  vector<std::string> told(World& world) {
+    for (int r = 0; r < world.nRanks(); r++)
+      world.destroy(r);
+    return told_.texts;
+  }
+
+ private:
   Told told_;
 };
 INSTANTIATE_TEST_SUITE_P(Processes, EngineFailure, testing::Values(1, 2),
@@ -69,7 +77,7 @@ TEST_P(EngineFailure, AMismatchedCallIsNamedOnBothSides) {
     if (first.empty()) first = text;
     EXPECT_EQ(text, first) << "rank " << r;
   }
-  EXPECT_EQ(told_.texts.size(), 1U);
+  EXPECT_EQ(told(world).size(), 1U);
 }
 
 TEST_P(EngineFailure, CallsOfOneNameThatDifferOtherwiseSayHow) {
@@ -109,7 +117,7 @@ TEST_P(EngineFailure, ADeadlineNamesTheRankThatHasNotCalled) {
               HasSubstr("rank 1 has not called it: its last operation is 1 (Barrier 1), ended"));
   EXPECT_THAT(text, HasSubstr("channel 0 queue 0 step Sync waits for semaphore 0 >= 3 (found 2)"));
   EXPECT_EQ(world.commError(1), text) << "the one that was missing hears of it, too";
-  EXPECT_EQ(told_.texts, vector<std::string>{text});
+  EXPECT_EQ(told(world), vector<std::string>{text});
 }
 
 TEST_P(EngineFailure, WaitsForANetworkThatDoesNotAnswerAreReportedAsOne) {
@@ -138,8 +146,8 @@ TEST_P(EngineFailure, AbortIsBoundedAndKeepsTheFirstCause) {
   EXPECT_EQ(world.commError(3), "the other host is gone");
   EXPECT_EQ(world.sync(2), "rank 3 was aborted: the other host is gone");
   EXPECT_EQ(world.commError(1), "rank 3 was aborted: the other host is gone");
-  EXPECT_TRUE(told_.texts.empty()) << "the host knows: it gave the order";
   EXPECT_EQ(emu().commAbort(world.comm(0), ncclSuccess, "no failure"), ncclInvalidArgument);
+  EXPECT_TRUE(told(world).empty()) << "the host knows: it gave the order";
 }
 
 TEST_P(EngineFailure, LaunchesOnAFailedCommunicatorEndAtOnceWithItsCause) {
@@ -165,6 +173,30 @@ TEST_P(EngineFailure, DestroyingARankThatIsStillBusyIsBounded) {
   world.destroy(0);
   EXPECT_THAT(world.sync(0), HasSubstr("destroyed while operations ran"));
   EXPECT_THAT(world.sync(1), HasSubstr("rank 0 was aborted"));
+}
+
+// Its operation is behind one of another communicator that never ends.
+TEST(EngineDestroy, DoesNotWaitForOtherCommunicatorsInTheSameStream) {
+  World world({});
+  nccomDeviceCommConfig_v1 config = commConfig({}, 0);
+  void* other = nullptr;
+  ASSERT_EQ(emu().commCreate(world.context(0), &config, &other), ncclSuccess);
+  nccomDeviceHandle_v1 handle;
+  const int32_t sameHost = 1;
+  ASSERT_EQ(emu().commConnect(other, &handle, &sameHost, 1000), ncclSuccess);
+  ProgramBuilder gate = ProgramBuilder(0, 1).wait(-1, 0, 1).total(0, 1);
+  void* behind = nullptr;
+  ASSERT_EQ(emu().programLoad(other, gate.build(), &behind), ncclSuccess);
+  ASSERT_EQ(launch(world.comm(0), world.load(0, gate), {{}, {}, 1, 0}, world.stream(0)),
+            ncclSuccess);
+  for (uint64_t op = 1; op <= 3; op++) {
+    ASSERT_EQ(launch(other, behind, {{}, {}, op, 0}, world.stream(0)), ncclSuccess);
+  }
+  EXPECT_EQ(emu().commDestroy(other), ncclSuccess);
+  EXPECT_EQ(emu().streamQuery(world.context(0), world.stream(0)), ncclInProgress);
+  ASSERT_EQ(emu().semaphoreAdd(world.comm(0), 0, 1), ncclSuccess);
+  EXPECT_THAT(world.sync(0), HasSubstr("destroyed while operations ran"));
+  EXPECT_EQ(world.commError(0), "") << "the other one is well";
 }
 
 TEST_P(EngineFailure, ARankThatHasLeftIsNotWaitedFor) {
