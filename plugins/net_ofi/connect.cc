@@ -31,6 +31,11 @@ Greeting greetingOf(const Endpoint& endpoint, const Cookie& cookie) {
   return greeting;
 }
 
+std::vector<std::byte> addressOf(const Greeting& greeting) {
+  const size_t bytes = std::min<size_t>(greeting.addressBytes, greeting.address.size());
+  return {greeting.address.begin(), greeting.address.begin() + static_cast<std::ptrdiff_t>(bytes)};
+}
+
 const char* protocolName(uint32_t protocol) {
   return protocol == static_cast<uint32_t>(Protocol::Tagged) ? "tagged" : "message";
 }
@@ -114,7 +119,8 @@ ncclResult_t ListenComm::welcome(Control control, const Greeting& greeting,
   }
   reply.connection = endpoint->nextConnection();
   control.send(&reply, sizeof reply);
-  out = std::make_unique<RecvComm>(std::move(endpoint), std::move(control), reply.connection);
+  out = std::make_unique<RecvComm>(std::move(endpoint), std::move(control),
+                                   Comm::Peer{addressOf(greeting), reply.connection});
   return ncclSuccess;
 }
 
@@ -139,7 +145,7 @@ ncclResult_t Connector::begin(const std::shared_ptr<const Device>& device, Endpo
 
 ncclResult_t Connector::finish(Attempt attempt, const Greeting& reply,
                                std::unique_ptr<SendComm>& out) {
-  if (reply.magic != kGreetingMagic || reply.addressBytes > reply.address.size()) {
+  if (reply.magic != kGreetingMagic) {
     return failed(ncclRemoteError, "connect to %s: the peer does not answer as this plugin does",
                   addressText(attempt.to).c_str());
   }
@@ -148,12 +154,11 @@ ncclResult_t Connector::finish(Attempt attempt, const Greeting& reply,
                   addressText(attempt.to).c_str(), reply.text,
                   attempt.endpoint->device().provider());
   }
-  const std::vector<std::byte> address(reply.address.begin(),
-                                       reply.address.begin() + reply.addressBytes);
-  fi_addr_t peer = FI_ADDR_UNSPEC;
-  TRY(attempt.endpoint->peer(address, peer));
-  out = std::make_unique<SendComm>(std::move(attempt.endpoint), std::move(attempt.control), peer,
-                                   reply.connection);
+  Comm::Peer peer{addressOf(reply), reply.connection};
+  fi_addr_t to = FI_ADDR_UNSPEC;
+  TRY(attempt.endpoint->peer(peer.address, to));
+  out = std::make_unique<SendComm>(std::move(attempt.endpoint), std::move(attempt.control),
+                                   std::move(peer), to);
   return ncclSuccess;
 }
 

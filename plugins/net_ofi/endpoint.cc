@@ -3,10 +3,12 @@
 #include <rdma/fi_cm.h>
 #include <rdma/fi_errno.h>
 #include <rdma/fi_tagged.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstring>
 #include <utility>
 
 #include "plugins/net_ofi/log.h"
@@ -18,6 +20,7 @@ constexpr size_t kQueueEntries = 4096;
 constexpr size_t kReadEntries = 16;  // completions taken in one call
 constexpr int kMaxRounds = 8;        // calls before other threads get their turn
 constexpr size_t kMaxAddressBytes = 256;
+constexpr uint32_t kPollsOfOthers = 32;  // own polls to one of the domain's other endpoints
 
 ncclResult_t fabricFailed(const char* call, ssize_t code) {
   return failed(ncclSystemError, "%s: %s (%zd)", call, fi_strerror(static_cast<int>(-code)), code);
@@ -86,11 +89,13 @@ ncclResult_t Endpoint::start() {
     return fabricFailed("fi_getname", code);
   }
   address_.resize(bytes);
+  domain_->endpoints.push_back(this);
   return ncclSuccess;
 }
 
 Endpoint::~Endpoint() {
   const std::lock_guard lock(domain_->mutex);
+  std::erase(domain_->endpoints, this);
   ep_.reset();
   cq_.reset();
   av_.reset();
@@ -115,15 +120,14 @@ ncclResult_t Endpoint::peer(const std::vector<std::byte>& address, fi_addr_t& ou
   return ncclSuccess;
 }
 
-ncclResult_t Endpoint::outcome(const char* call, ssize_t code, Operation& operation, bool* posted) {
+ncclResult_t Endpoint::outcome(const char* call, ssize_t code, bool* posted) {
   *posted = code == 0;
   if (code == 0) return ncclSuccess;
-  operation.state.store(Operation::State::Idle, std::memory_order_relaxed);  // never was visible
-  if (code == -FI_EAGAIN) {
-    progressLocked();
-    return ncclSuccess;
+  if (code != -FI_EAGAIN) {
+    return failed(ncclRemoteError, "%s: %s", call, fi_strerror(static_cast<int>(-code)));
   }
-  return failed(ncclRemoteError, "%s: %s", call, fi_strerror(static_cast<int>(-code)));
+  progressLocked();
+  return ncclSuccess;
 }
 
 ncclResult_t Endpoint::send(Operation& operation, const Post& post, bool* posted) {
@@ -131,29 +135,33 @@ ncclResult_t Endpoint::send(Operation& operation, const Post& post, bool* posted
   void* descriptor = post.memory != nullptr ? post.memory->descriptor : nullptr;
   operation.bytes = post.bytes;
   operation.state.store(Operation::State::Posted, std::memory_order_relaxed);
-  ssize_t code = 0;
-  if (device().protocol == Protocol::Tagged) {
-    code = fi_tsend(ep_.get(), post.data, post.bytes, descriptor, post.peer, post.tag,
-                    &operation.context);
-  } else {
-    code = fi_senddata(ep_.get(), post.data, post.bytes, descriptor, post.tag, post.peer,
-                       &operation.context);
-  }
-  return outcome("send", code, operation, posted);
+  const ssize_t code = device().protocol == Protocol::Tagged
+                           ? fi_tsenddata(ep_.get(), post.data, post.bytes, descriptor, post.word,
+                                          post.peer, post.tag, &operation.context)
+                           : fi_senddata(ep_.get(), post.data, post.bytes, descriptor, post.word,
+                                         post.peer, &operation.context);
+  // Not taken: nobody else has seen the operation.
+  if (code != 0) operation.state.store(Operation::State::Idle, std::memory_order_relaxed);
+  return outcome("send", code, posted);
+}
+
+ncclResult_t Endpoint::announce(const Post& post, bool* posted) {
+  const std::lock_guard lock(domain_->mutex);
+  return outcome("send", fi_tinjectdata(ep_.get(), nullptr, 0, post.word, post.peer, post.tag),
+                 posted);
 }
 
 ncclResult_t Endpoint::recv(Operation& operation, const Post& post, bool* posted) {
   const std::lock_guard lock(domain_->mutex);
   void* descriptor = post.memory != nullptr ? post.memory->descriptor : nullptr;
   operation.state.store(Operation::State::Posted, std::memory_order_relaxed);
-  ssize_t code = 0;
-  if (device().protocol == Protocol::Tagged) {
-    code = fi_trecv(ep_.get(), post.data, post.bytes, descriptor, post.peer, post.tag, 0,
-                    &operation.context);
-  } else {
-    code = fi_recv(ep_.get(), post.data, post.bytes, descriptor, post.peer, &operation.context);
-  }
-  return outcome("receive", code, operation, posted);
+  const ssize_t code =
+      device().protocol == Protocol::Tagged
+          ? fi_trecv(ep_.get(), post.data, post.bytes, descriptor, post.peer, post.tag, 0,
+                     &operation.context)
+          : fi_recv(ep_.get(), post.data, post.bytes, descriptor, post.peer, &operation.context);
+  if (code != 0) operation.state.store(Operation::State::Idle, std::memory_order_relaxed);
+  return outcome("receive", code, posted);
 }
 
 void Endpoint::progress() {
@@ -162,6 +170,14 @@ void Endpoint::progress() {
 }
 
 void Endpoint::progressLocked() {
+  readCompletions();
+  if (domain_->endpoints.size() == 1 || ++polls_ % kPollsOfOthers != 0) return;
+  for (Endpoint* endpoint : domain_->endpoints) {
+    if (endpoint != this) endpoint->readCompletions();
+  }
+}
+
+void Endpoint::readCompletions() {
   std::array<fi_cq_tagged_entry, kReadEntries> entries;  // NOLINT: filled as far as used
   for (int round = 0; round < kMaxRounds; ++round) {
     const ssize_t count = fi_cq_read(cq_.get(), entries.data(), entries.size());
@@ -181,7 +197,7 @@ void Endpoint::progressLocked() {
       auto& operation = *static_cast<Operation*>(entry.op_context);
       if ((entry.flags & FI_RECV) != 0) {
         operation.bytes = entry.len;
-        operation.data = entry.data;
+        operation.word = (entry.flags & FI_REMOTE_CQ_DATA) != 0 ? entry.data : entry.len;
       }
       complete(operation, Operation::State::Done);
     }
@@ -197,6 +213,7 @@ void Endpoint::completeError() {
   operation.error = entry.err;
   operation.overflow = entry.olen;
   operation.bytes = entry.len;
+  operation.word = (entry.flags & FI_REMOTE_CQ_DATA) != 0 ? entry.data : 0;
   operation.text = fi_strerror(entry.err);
   const char* more =
       fi_cq_strerror(cq_.get(), entry.prov_errno, entry.err_data, words.data(), words.size());
@@ -222,6 +239,16 @@ void Endpoint::adopt(std::unique_ptr<Operation[]> operations, size_t count) {
   };
   std::erase_if(orphans_, [&](const Orphans& orphans) { return !unfinished(orphans); });
   orphans_.push_back({std::move(operations), count});
+}
+
+void Endpoint::cleanUpAfter(const std::vector<std::byte>& address) const {
+  if (strcmp(device().provider(), "shm") != 0) return;
+  // "fi_shm://PID:...": what follows the slashes is also the name of the process's shared memory,
+  // which nobody removes if it is killed.
+  const std::string text(reinterpret_cast<const char*>(address.data()),
+                         strnlen(reinterpret_cast<const char*>(address.data()), address.size()));
+  const std::string name = text.substr(std::min(text.size(), text.rfind('/') + 1));
+  if (!name.empty()) shm_unlink(("/" + name).c_str());
 }
 
 ncclResult_t Endpoint::registerMemory(void* data, size_t bytes, Memory& out) {

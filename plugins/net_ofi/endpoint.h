@@ -36,7 +36,7 @@ struct Operation {
   // below are complete when Done or Failed is seen.
   std::atomic<State> state{State::Idle};
   size_t bytes = 0;     // received or sent
-  uint64_t data = 0;    // the sender's word, with Protocol::Message
+  uint64_t word = 0;    // of the sender; the size, if there is none
   int error = 0;        // of libfabric
   size_t overflow = 0;  // bytes that did not fit
   std::string text;     // of the failure
@@ -53,12 +53,16 @@ struct Memory {
   void* descriptor = nullptr;
 };
 
+class Endpoint;
+
 /// The domain of a device, shared by its endpoints.
 struct Domain {
   std::shared_ptr<const Device> device;
   Owned<fid_fabric> fabric;
   Owned<fid_domain> domain;
-  std::mutex mutex;  // guards all calls into the provider on this domain
+  std::mutex mutex;  // guards all calls into the provider on this domain, and what follows
+  std::vector<Endpoint*>
+      endpoints;  // open ones: each helps the others, as peers may be in here too
   uint64_t lastKey = 0;
 
   static ncclResult_t open(std::shared_ptr<const Device> device, std::shared_ptr<Domain>& out);
@@ -80,16 +84,19 @@ class Endpoint {
   uint32_t nextConnection() { return ++lastConnection_; }
   const Device& device() const { return *domain_->device; }
 
-  /// What to post. With Protocol::Message the tag of a send travels as the remote word.
+  /// What to post.
   struct Post {
     void* data = nullptr;
     size_t bytes = 0;
     const Memory* memory = nullptr;
     fi_addr_t peer = FI_ADDR_UNSPEC;
-    uint64_t tag = 0;
+    uint64_t tag = 0;   // with Protocol::Tagged
+    uint64_t word = 0;  // of a send: travels beside the message
   };
   /// *posted is false when the provider has no room now.
   ncclResult_t send(Operation& operation, const Post& post, bool* posted);
+  /// Sends no bytes but the word, with Protocol::Tagged; there is nothing to wait for.
+  ncclResult_t announce(const Post& post, bool* posted);
   ncclResult_t recv(Operation& operation, const Post& post, bool* posted);
 
   /// Takes completions and lets the provider work; does nothing if another thread is at it.
@@ -103,14 +110,18 @@ class Endpoint {
   /// Keeps operations that are not finished until they are, or the endpoint closes.
   void adopt(std::unique_ptr<Operation[]> operations, size_t count);
 
+  /// Removes what the provider of a process that died has left on this host.
+  void cleanUpAfter(const std::vector<std::byte>& address) const;
+
   ncclResult_t registerMemory(void* data, size_t bytes, Memory& out);
   void deregister(Memory memory);
 
  private:
   explicit Endpoint(std::shared_ptr<Domain> domain) : domain_(std::move(domain)) {}
   ncclResult_t start();
-  ncclResult_t outcome(const char* call, ssize_t code, Operation& operation, bool* posted);
+  ncclResult_t outcome(const char* call, ssize_t code, bool* posted);
   void progressLocked();
+  void readCompletions();
   void completeError();
 
   struct Orphans {
@@ -125,6 +136,7 @@ class Endpoint {
   Owned<fid_ep> ep_;  // closed first
   std::vector<std::byte> address_;
   std::map<std::vector<std::byte>, fi_addr_t> peers_;
+  uint32_t polls_ = 0;
   std::atomic<uint32_t> lastConnection_{0};  // relaxed: a counter
   std::atomic<bool> broken_{false};          // relaxed: ends waits a poll earlier or later
 };

@@ -21,6 +21,8 @@ namespace {
 // What this plugin is written against; providers behave as of this version.
 constexpr uint32_t kApiVersion = FI_VERSION(1, 14);
 constexpr int kUnknownSpeedMbps = 10000;
+constexpr size_t kSizeWordBytes = 4;   // of the remote word that carries a message's size
+constexpr size_t kWholeBytes = 16384;  // about where providers change from eager to rendezvous
 
 // Providers of software, slower than any hardware; in order of preference.
 constexpr const char* kSoftware[] = {"tcp", "net", "sockets", "udp"};
@@ -212,6 +214,15 @@ void filterInterfaces(const Choice& choice, std::vector<const fi_info*>& infos) 
   if (!listed.empty() || !choice.ifname.empty()) infos = listed;
 }
 
+size_t wholeBytes(const fi_info& info, Protocol protocol) {
+  if (protocol == Protocol::Message || info.domain_attr->cq_data_size < kSizeWordBytes) {
+    return SIZE_MAX;
+  }
+  // What goes through memory shared by two processes is copied by the receiver; beyond the inject
+  // size the copy of a message that is larger than its receive may never end (libfabric 1.17, shm).
+  return providerRank(info) == INT_MAX ? info.tx_attr->inject_size : kWholeBytes;
+}
+
 ncclResult_t makeDevice(const fi_info& info, Protocol protocol, const Choice& choice,
                         std::vector<std::shared_ptr<const Device>>& devices) {
   auto device = std::make_shared<Device>();
@@ -226,6 +237,7 @@ ncclResult_t makeDevice(const fi_info& info, Protocol protocol, const Choice& ch
     device->pciPath = interfacePciPath(interface);
   }
   device->guid = static_cast<uint64_t>(device->index);
+  device->wholeBytes = wholeBytes(info, protocol);
   device->speedMbps = speedOf(info, interface);
   if (!controlAddress(info, choice, device->controlAddress)) {
     return failed(ncclInvalidUsage, "NCCL_SOCKET_IFNAME '%s' matches no interface that is up",

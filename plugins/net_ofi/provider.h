@@ -43,6 +43,7 @@ struct Device {
   std::string pciPath;  // in sysfs; empty: not a PCI device
   uint64_t guid = 0;
   int speedMbps = 0;
+  size_t wholeBytes = 0;          // larger messages are announced before they are sent; see comm.h
   sockaddr_in6 controlAddress{};  // where to listen for control connections; may hold a sockaddr_in
 
   const char* provider() const { return info->fabric_attr->prov_name; }

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <chrono>
+#include <thread>
 
 namespace nccom {
 namespace {
@@ -97,6 +98,7 @@ std::vector<std::vector<int>> NetConformance::finish(const std::vector<NetReques
       left.begin(), left.end(), [](const NetRequest* request) { return request != nullptr; }));
   const auto limit = Clock::now() + kPatience;
   while (open > 0 && Clock::now() < limit) {
+    std::this_thread::yield();  // the peer may need this core
     for (size_t i = 0; i < left.size(); ++i) {
       if (left[i] == nullptr) continue;
       std::array<int, 32> got{};
@@ -119,6 +121,7 @@ std::string NetConformance::errorOf(NetRequest* request) {
     const auto done = net().test(request, {});
     if (!done.ok()) return done.error().message;
     if (done.value()) return "";
+    std::this_thread::yield();
   }
   return "";
 }
