@@ -87,6 +87,13 @@ $(BUILD)/test/device_emu_test: $(EMU)
 $(BUILD)/test/net_ofi_test: $(OFI)
 $(BUILD)/test/net_ofi_test $(BUILD)/test/net_socket_test: $(call objects,$(wildcard test/conformance/net_*.cc))
 $(BUILD)/test/perf_test: $(call objects,$(PERFLIB))
+# Plugins for the loader's tests to open, one a C file.
+FAKES := $(patsubst %.c,$(BUILD)/test/plugin/%.so,$(notdir $(wildcard test/unit/plugin/*.c)))
+$(BUILD)/test/plugin_test: $(FAKES)
+$(BUILD)/test/plugin/%.so: test/unit/plugin/%.c test/unit/plugin/fake_net.h
+	@echo "CC  $<"
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -std=c99 -Wall -Wextra -Wpedantic -Werror -fPIC -shared -Isrc $< -o $@
 define unit
 $(BUILD)/test/$(1)_test: $(call objects,$(wildcard test/unit/$(1)/*.cc)) $(CORE)
 	@echo "LD  $$@"
