@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -33,6 +34,11 @@ Result<Topology> loadTopology(const std::string& synthetic) {
     return fail(ncclInvalidArgument, "'%s' describes no machine to hwloc", synthetic.c_str());
   }
   hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+  // Accelerators are not asked for, and sysfs knows PCI as well as libpciaccess does: these
+  // libraries are slow to start and leave memory behind. (Absent ones are refused, harmlessly.)
+  for (const char* component : {"opencl", "cuda", "nvml", "rsmi", "levelzero", "gl", "pci"}) {
+    hwloc_topology_set_components(raw, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, component);
+  }
   if (hwloc_topology_load(raw) != 0) {
     return fail(ncclSystemError, "hwloc cannot read this machine: %s", strerror(errno));
   }
@@ -146,7 +152,7 @@ class HostWriter {
       setXml(xmlPci, attribute, std::string(text.data()));
     }
     // hwloc knows the rate in GB/s only: as lanes of 8 GT/s, 0.75 GB/s each.
-    const int lanes = static_cast<int>(facts.linkspeed / 0.75F + 0.5F);
+    const auto lanes = static_cast<int>(std::lround(facts.linkspeed / 0.75F));
     setXml(xmlPci, "link_speed", std::string("8.0 GT/s PCIe"));
     setXml(xmlPci, "link_width", facts.linkspeed > 0 ? std::clamp(lanes, 1, 1024) : 16);
     xml_node xmlNic = xmlPci.append_child("nic");

@@ -78,12 +78,9 @@ class PathFinder {
         type < known.type || (type == known.type && known.bwGBps < bwGBps) ||
         (type == known.type && known.bwGBps == bwGBps && known.hops.size() > nHops);
     if (!isBetter) return false;
-    const std::vector<ncclTopoLink>& back = system_.at(link.remote).links;
-    const auto reverse = std::find_if(back.begin(), back.end(), [&](const ncclTopoLink& other) {
-      return other.remote == node && other.type == link.type;
-    });
-    NCCL_CHECK(reverse != back.end());  // reading a system has made sure of it
-    std::vector<ncclTopoHop> hops = {{link.remote, static_cast<int>(reverse - back.begin())}};
+    const int reverse = reverseLinkIndex(system_, node, link);
+    NCCL_CHECK(reverse != -1);  // reading a system has made sure of it
+    std::vector<ncclTopoHop> hops = {{link.remote, reverse}};
     hops.insert(hops.end(), path.hops.begin(), path.hops.end());
     known = {std::move(hops), bwGBps, type};
     return true;

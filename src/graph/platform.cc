@@ -25,7 +25,8 @@ NeuronCore NeuronPlatform::coreAt(int logicalCore, int lnc) const {
   NeuronCore core;
   core.device = logicalCore / perDevice;
   core.slot = logicalCore % perDevice;
-  const int physical = devices[core.device].physicalCores[core.slot * lnc];
+  const int firstSlot = core.slot * lnc;
+  const int physical = devices[core.device].physicalCores[firstSlot];
   core.seng = physical / coresPerSeng;
   core.index = physical % coresPerSeng / lnc;
   return core;
@@ -77,6 +78,7 @@ std::vector<NeuronEdge> NeuronPlatform::edges(int lnc) const {
 
 std::vector<std::string> platformNames() {
   std::vector<std::string> names;
+  names.reserve(kPlatforms.size() + 1);
   for (const NeuronPlatform* platform : kPlatforms)
     names.emplace_back(platform->name);
   names.emplace_back(kHostPlatform);
@@ -97,6 +99,7 @@ Result<int> checkLnc(const NeuronPlatform& platform, int lnc) {
     return lnc;
   }
   std::vector<std::string> sizes;
+  sizes.reserve(platform.lncs.size());
   for (const int size : platform.lncs)
     sizes.push_back(std::to_string(size));
   return fail(ncclInvalidArgument, "%s has no logical core size %d; it has %s",

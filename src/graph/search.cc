@@ -243,7 +243,8 @@ class Ladder {
     if (sm_ > 80 && best_.bwIntra < 50 && best_.nChannels > 4) return;
     const int nBefore = best_.nChannels;
     const int nAfter = std::min(2 * nBefore, best_.maxChannels);
-    const auto share = static_cast<float>((nAfter + nBefore - 1) / nBefore);
+    const int copies = (nAfter + nBefore - 1) / nBefore;
+    const auto share = static_cast<float>(copies);
     for (int c = nBefore; c < nAfter; c++) {
       best_.intra.push_back(best_.intra[c - nBefore]);
       if (system_.inter) best_.inter.push_back(best_.inter[c - nBefore]);

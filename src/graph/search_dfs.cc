@@ -56,27 +56,29 @@ void ChannelSearch::indexLinks(const ncclTopoSystem& system) {
   for (const std::vector<ncclTopoNode>& nodes : system.nodesOfType) {
     for (int i = 0; i < static_cast<int>(nodes.size()); i++) {
       for (const ncclTopoLink& link : nodes[i].links) {
-        const ncclTopoNode& remote = system.at(link.remote);
-        const auto back =
-            std::find_if(remote.links.begin(), remote.links.end(), [&](const ncclTopoLink& other) {
-              return other.remote == ncclTopoNodeRef{nodes[i].type, i} && other.type == link.type;
-            });
-        NCCL_CHECK(back != remote.links.end());
-        FlatLink flat;
-        flat.bwGBps = link.bwGBps;
-        flat.isPci = link.type == ncclTopoLinkType::Pci;
-        flat.entersOldDevice =
-            remote.type == Type::Dev && remote.dev.sm < 80 && !isNeuronSm(remote.dev.sm);
-        flat.entersPowerCpu = remote.type == Type::Cpu && remote.cpu.arch == CpuArch::Power &&
-                              link.type == ncclTopoLinkType::Nvl;
-        flat.reverse = firstLink_[static_cast<int>(link.remote.type)][link.remote.index] +
-                       static_cast<int>(back - remote.links.begin());
-        links_.push_back(flat);
+        links_.push_back(flatten(system, {nodes[i].type, i}, link));
       }
     }
   }
-  for (const ncclTopoNode& net : system.nodes(Type::Net))
+  for (const ncclTopoNode& net : system.nodes(Type::Net)) {
     netBw_.push_back(net.net.bwGBps);
+  }
+}
+
+ChannelSearch::FlatLink ChannelSearch::flatten(const ncclTopoSystem& system, ncclTopoNodeRef node,
+                                               const ncclTopoLink& link) const {
+  const ncclTopoNode& remote = system.at(link.remote);
+  const int back = reverseLinkIndex(system, node, link);
+  NCCL_CHECK(back != -1);
+  FlatLink flat;
+  flat.bwGBps = link.bwGBps;
+  flat.isPci = link.type == ncclTopoLinkType::Pci;
+  flat.entersOldDevice =
+      remote.type == Type::Dev && remote.dev.sm < 80 && !isNeuronSm(remote.dev.sm);
+  flat.entersPowerCpu = remote.type == Type::Cpu && remote.cpu.arch == CpuArch::Power &&
+                        link.type == ncclTopoLinkType::Nvl;
+  flat.reverse = firstLink_[static_cast<int>(link.remote.type)][link.remote.index] + back;
+  return flat;
 }
 
 ChannelSearch::FlatPath ChannelSearch::flatten(ncclTopoNodeRef from, ncclTopoNodeRef to) const {
@@ -278,7 +280,8 @@ void ChannelSearch::visitNets(int gpu, int step, const Shape& shape, Order order
 }
 
 void ChannelSearch::closeRing(int gpu, int* time) {
-  const FlatPath& path = gpuToGpu(gpu, intra_[nChannels_ * nGpus_]);
+  const int first = nChannels_ * nGpus_;
+  const FlatPath& path = gpuToGpu(gpu, intra_[first]);
   if (!follow(path, true, true)) return;
   if (*time > 0) {
     (*time)--;

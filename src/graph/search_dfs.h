@@ -47,6 +47,8 @@ class ChannelSearch {
   };
 
   void indexLinks(const ncclTopoSystem& system);
+  FlatLink flatten(const ncclTopoSystem& system, ncclTopoNodeRef node,
+                   const ncclTopoLink& link) const;
   FlatPath flatten(ncclTopoNodeRef from, ncclTopoNodeRef to) const;
   const FlatPath& gpuToGpu(int a, int b) const { return gpuPaths_[a * nGpus_ + b]; }
   const FlatPath& netToGpu(int n, int g) const { return netGpuPaths_[n * nGpus_ + g]; }

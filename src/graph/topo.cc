@@ -154,6 +154,14 @@ void ncclTopoConnectNodes(ncclTopoSystem& system, ncclTopoNodeRef from, ncclTopo
   }
 }
 
+int reverseLinkIndex(const ncclTopoSystem& system, ncclTopoNodeRef node, const ncclTopoLink& link) {
+  const std::vector<ncclTopoLink>& links = system.at(link.remote).links;
+  const auto back = std::find_if(links.begin(), links.end(), [&](const ncclTopoLink& other) {
+    return other.remote == node && other.type == link.type;
+  });
+  return back == links.end() ? -1 : static_cast<int>(back - links.begin());
+}
+
 void ncclTopoRemoveNode(ncclTopoSystem& system, ncclTopoNodeRef node) {
   for (std::vector<ncclTopoNode>& nodes : system.nodesOfType) {
     for (ncclTopoNode& other : nodes) {

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <array>
-#include <compare>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -55,7 +54,10 @@ constexpr float kLocalGBps = 5000;  // a link that never limits; NCCL's value
 struct ncclTopoNodeRef {
   ncclTopoNodeType type = ncclTopoNodeType::Gpu;
   int index = 0;
-  auto operator<=>(const ncclTopoNodeRef&) const = default;
+  bool operator==(const ncclTopoNodeRef&) const = default;
+  bool operator<(const ncclTopoNodeRef& other) const {
+    return type != other.type ? type < other.type : index < other.index;
+  }
 };
 
 struct ncclTopoLink {
@@ -235,6 +237,9 @@ ncclTopoNodeType nodeTypeOfClass(const std::string& pciClass);
 
 /// Adds a link, or widens the existing one of the same type; keeps links sorted by width.
 void ncclTopoConnectNodes(ncclTopoSystem& system, ncclTopoNodeRef from, ncclTopoLink link);
+
+/// Index, among the links of link.remote, of the link back to `node`; -1 if there is none.
+int reverseLinkIndex(const ncclTopoSystem& system, ncclTopoNodeRef node, const ncclTopoLink& link);
 
 /// Takes a node out, with all links to it. Indices of later nodes of its type move down by one;
 /// all paths are dropped, as they name indices.

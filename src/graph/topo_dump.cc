@@ -120,6 +120,7 @@ class SystemWriter {
   std::vector<ncclTopoNodeRef> inDocumentOrder(ncclTopoNodeRef node) const {
     std::vector<ncclTopoNodeRef> left = childrenOf(node);
     std::vector<std::array<int, kTopoNodeTypes>> firsts;
+    firsts.reserve(left.size());
     for (const ncclTopoNodeRef child : left)
       firsts.push_back(firstBelow(child));
     const auto precedes = [&](size_t a, size_t b) {

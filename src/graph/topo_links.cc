@@ -252,11 +252,7 @@ Status SystemReader::checkReverseLinks() const {
     for (int i = 0; i < static_cast<int>(nodes.size()); i++) {
       const ncclTopoNodeRef self = {nodes[i].type, i};
       for (const ncclTopoLink& link : nodes[i].links) {
-        const auto& back = system_.at(link.remote).links;
-        const bool found = std::any_of(back.begin(), back.end(), [&](const ncclTopoLink& other) {
-          return other.remote == self && other.type == link.type;
-        });
-        if (found) continue;
+        if (reverseLinkIndex(system_, self, link) != -1) continue;
         return fail(ncclInvalidUsage,
                     "%s: %s link from %s %llx to %s %llx has no link back; both ends must state it",
                     xml_.name().c_str(), toText(link.type), toText(self.type),

@@ -102,7 +102,7 @@ bool hasElements(pugi::xml_node node) {
 }
 
 void appendText(std::string& out, pugi::xml_node node, int depth) {
-  const std::string indent(2 * depth, ' ');
+  const std::string indent(2 * static_cast<size_t>(depth), ' ');
   out += indent + "<" + node.name();
   for (const pugi::xml_attribute attribute : node.attributes()) {
     out += std::string(" ") + attribute.name() + "=\"";
