@@ -12,6 +12,7 @@
 #include <mutex>
 
 #include "misc/fd.h"
+#include "misc/result.h"
 
 namespace nccom {
 namespace {
@@ -121,13 +122,8 @@ void logWrite(LogLevel level, uint64_t subsys, const char* format, ...) {
   if (!logEnabled(level, subsys)) return;
   va_list args;
   va_start(args, format);
-  va_list again;
-  va_copy(again, args);
-  const int length = vsnprintf(nullptr, 0, format, args);
+  const std::string text = formatted(format, args);
   va_end(args);
-  std::string text(length > 0 ? static_cast<size_t>(length) : 0, '\0');
-  vsnprintf(text.data(), text.size() + 1, format, again);
-  va_end(again);
   logText(level, subsys, text.c_str());
 }
 

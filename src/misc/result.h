@@ -43,17 +43,23 @@ class [[nodiscard]] Result {
 };
 using Status = Result<Ok>;
 
+/// printf into a string of any length.
+inline std::string formatted(const char* format, va_list args) {
+  va_list again;
+  va_copy(again, args);
+  const int length = vsnprintf(nullptr, 0, format, args);
+  std::string text(length > 0 ? static_cast<size_t>(length) : 0, '\0');
+  vsnprintf(text.data(), text.size() + 1, format, again);
+  va_end(again);
+  return text;
+}
+
 /// Makes an Error; `format` is printf's. The text may be of any length.
 [[gnu::format(printf, 2, 3)]] inline Error fail(ncclResult_t code, const char* format, ...) {
   va_list args;
   va_start(args, format);
-  va_list again;
-  va_copy(again, args);
-  const int length = vsnprintf(nullptr, 0, format, args);
+  std::string text = formatted(format, args);
   va_end(args);
-  std::string text(length > 0 ? static_cast<size_t>(length) : 0, '\0');
-  vsnprintf(text.data(), text.size() + 1, format, again);
-  va_end(again);
   return Error{code, std::move(text)};
 }
 

@@ -53,13 +53,7 @@ const char* codeName(ncclResult_t code) {
   }
 }
 
-std::string formatted(const char* format, va_list args) {
-  va_list again;
-  va_copy(again, args);
-  const int length = vsnprintf(nullptr, 0, format, args);
-  std::string text(length > 0 ? static_cast<size_t>(length) : 0, '\0');
-  vsnprintf(text.data(), text.size() + 1, format, again);
-  va_end(again);
+std::string withoutNewlines(std::string text) {
   while (text.ends_with('\n'))
     text.pop_back();
   return text;
@@ -74,7 +68,7 @@ void netPluginLog(ncclDebugLogLevel level, unsigned long subsystems, const char*
   if (ours != LogLevel::Warn && !logEnabled(ours, subsys)) return;
   va_list args;
   va_start(args, format);
-  const std::string text = formatted(format, args);
+  const std::string text = withoutNewlines(formatted(format, args));
   va_end(args);
   if (ours == LogLevel::Warn) lastWarning = text;
   const std::string where =
