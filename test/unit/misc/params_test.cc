@@ -41,14 +41,11 @@ TEST(Params, RefuseWhatTheirTypeDoesNotTakeAndNameTheVariable) {
 }
 
 TEST(Params, RefuseNumbersOutsideTheirRange) {
-  for (const auto& [variable, value] :
-       std::map<std::string, std::string>{{"NCCL_BUFFSIZE", "0"},
-                                          {"NCCL_BUFFSIZE", "-5"},
-                                          {"NCCL_MAX_NCHANNELS", "0"},
-                                          {"NCCL_MAX_NCHANNELS", "33"},
-                                          {"NCCOM_CMA", "2"},
-                                          {"NCCOM_TIMEOUT", "-1"},
-                                          {"NEURON_LOGICAL_NC_CONFIG", "3"}}) {
+  const std::vector<std::pair<std::string, std::string>> beyond = {
+      {"NCCL_BUFFSIZE", "0"},       {"NCCL_BUFFSIZE", "-5"}, {"NCCL_MAX_NCHANNELS", "0"},
+      {"NCCL_MAX_NCHANNELS", "33"}, {"NCCOM_CMA", "2"},      {"NCCOM_TIMEOUT", "-1"},
+      {"NEURON_LOGICAL_NC_CONFIG", "3"}};
+  for (const auto& [variable, value] : beyond) {
     const auto params = read({{variable, value}});
     ASSERT_FALSE(params.ok()) << variable;
     EXPECT_THAT(params.error().message, HasSubstr(variable));
