@@ -18,9 +18,9 @@ struct Sizes {
   uint64_t input = 0, output = 0;
 };
 
-Sizes sizesOf(const encTask& task, int rank, int rank_n) {
+Sizes sizesOf(const encTask& task, int rank, int nRanks) {
   const uint64_t part = task.count * ncclTypeSize(task.type);
-  const uint64_t all = part * static_cast<uint64_t>(rank_n);
+  const uint64_t all = part * static_cast<uint64_t>(nRanks);
   const bool isRoot = rank == task.root;
   switch (task.op) {
     case encOp::AllGather:
@@ -47,13 +47,13 @@ Sizes sizesOf(const encTask& task, int rank, int rank_n) {
 
 }  // namespace
 
-uint64_t encBufferBytes(const encTask& task, int rank, int rank_n, encBuffer buffer,
+uint64_t encBufferBytes(const encTask& task, int rank, int nRanks, encBuffer buffer,
                         uint16_t index) {
   if (buffer != encBuffer::Input && buffer != encBuffer::Output) return 0;
   const bool input = buffer == encBuffer::Input;
   if (task.op == encOp::SendRecv) return messageBytes(input ? task.sends : task.recvs, index);
   if (index != 0) return 0;
-  const Sizes sizes = sizesOf(task, rank, rank_n);
+  const Sizes sizes = sizesOf(task, rank, nRanks);
   return input ? sizes.input : sizes.output;
 }
 

@@ -194,12 +194,12 @@ Status encCheckTask(const enc_comm_info& info, const encTask& task) {
   return Ok{};
 }
 
-encReduction encReductionOf(const encTask& task, int rank_n) {
+encReduction encReductionOf(const encTask& task, int nRanks) {
   const bool reduces =
       task.op == encOp::AllReduce || task.op == encOp::Reduce || task.op == encOp::ReduceScatter;
   if (!reduces) return {};
   if (task.redOp == kRedOpPreMulSum) return {true, false};
-  if (task.redOp != ncclAvg || rank_n == 1) return {};
+  if (task.redOp != ncclAvg || nRanks == 1) return {};
   // Floats are scaled before the sum, as it might overflow; integers would lose their fractions.
   return ncclTypeIsFloat(task.type) ? encReduction{true, false} : encReduction{false, true};
 }

@@ -66,6 +66,6 @@ struct encReduction {
   bool scaleInputs = false;  // each INPUT is multiplied by the launch's scale where it enters
   bool divideSum = false;    // the complete sum is divided by the launch's divisor
 };
-encReduction encReductionOf(const encTask& task, int rank_n);
+encReduction encReductionOf(const encTask& task, int nRanks);
 
 }  // namespace nccom

@@ -17,7 +17,7 @@ struct encSizes {
 
 struct enc_comm_info {
   int rank = 0;
-  int rank_n = 1;
+  int rank_n = 1;         // NOLINT(readability-identifier-naming): the field's name for it
   std::vector<int> node;  // [rank_n] host index of each rank
   std::vector<std::vector<int>>
       rings;  // [channel][rank_n] ranks in ring order, the same rotation on every rank

@@ -122,21 +122,23 @@ ncclRedOp_t foldOf(const encTask& task) {
   return static_cast<int>(task.redOp) <= ncclMin ? task.redOp : ncclSum;
 }
 
+Status checkWidths(const encBlock& block) {
+  for (const encDesc& desc : block.descs) {
+    if (desc.sources.size() <= 64 && desc.destinations.size() <= UINT16_MAX) continue;
+    return fail(ncclInternalError, "%s: %zu sources, %zu destinations: at most 64, %d",
+                encStepName(desc.step), desc.sources.size(), desc.destinations.size(), UINT16_MAX);
+  }
+  return Ok{};
+}
+
 Status checkWidths(const encProgram& program) {
   if (program.queues.size() > NCCOM_MAX_QUEUES) {
     return fail(ncclInternalError, "%s: %zu queues: at most %d", encOpName(program.task.op),
                 program.queues.size(), NCCOM_MAX_QUEUES);
   }
   for (const encQueue& queue : program.queues) {
-    for (const encBlock& block : queue.blocks) {
-      for (const encDesc& desc : block.descs) {
-        if (desc.sources.size() > 64 || desc.destinations.size() > UINT16_MAX) {
-          return fail(ncclInternalError, "%s: %zu sources, %zu destinations: at most 64, %d",
-                      encStepName(desc.step), desc.sources.size(), desc.destinations.size(),
-                      UINT16_MAX);
-        }
-      }
-    }
+    for (const encBlock& block : queue.blocks)
+      TRY(checkWidths(block));
   }
   return Ok{};
 }

@@ -28,8 +28,8 @@ constexpr const char* kPeerNames[kPeerSemaphores] = {"posted by",
 
 encLayout encLayout::of(const enc_comm_info& info) {
   encLayout layout;
-  layout.rank_n = info.rank_n;
-  layout.channel_n = static_cast<int>(info.rings.size());
+  layout.nRanks = info.rank_n;
+  layout.nChannels = static_cast<int>(info.rings.size());
   layout.slotBytes = slotOf(info.sizes.bufferBytes, kRingSlots);
   layout.p2pSlotBytes = slotOf(info.sizes.p2pBufferBytes, kP2pSlots);
   layout.remoteIndex.assign(info.rank_n, -1);
@@ -41,7 +41,7 @@ encLayout encLayout::of(const enc_comm_info& info) {
 }
 
 std::string encLayout::semaphoreName(uint32_t semaphore) const {
-  const uint32_t ring = static_cast<uint32_t>(channel_n) * kRingSemaphores;
+  const uint32_t ring = static_cast<uint32_t>(nChannels) * kRingSemaphores;
   if (semaphore < ring) {
     return std::string(kRingNames[semaphore % kRingSemaphores]) + " of ring channel " +
            std::to_string(semaphore / kRingSemaphores);
@@ -54,7 +54,7 @@ std::string encLayout::semaphoreName(uint32_t semaphore) const {
 
 uint32_t encLayout::hostIndex(const encConnection& connection) const {
   const int row =
-      connection.channel == kP2pChannel ? channel_n + connection.peer : connection.channel;
+      connection.channel == kP2pChannel ? nChannels + connection.peer : connection.channel;
   return 2 * static_cast<uint32_t>(row) + (connection.send ? 0 : 1);
 }
 
@@ -70,7 +70,7 @@ int64_t encLayout::netSendSlot(int channel, uint64_t use) const {
 }
 
 int64_t encLayout::p2pSendSlot(int peer, uint64_t use) const {
-  const uint64_t ring = static_cast<uint64_t>(channel_n) * 2 * kRingSlots * slotBytes;
+  const uint64_t ring = static_cast<uint64_t>(nChannels) * 2 * kRingSlots * slotBytes;
   const uint64_t slot = static_cast<uint64_t>(remoteIndex[peer]) * 2 * kP2pSlots + use % kP2pSlots;
   return static_cast<int64_t>(ring + slot * p2pSlotBytes);
 }
@@ -82,7 +82,7 @@ int64_t encLayout::p2pReceiveSlot(int peer, uint64_t use) const {
 uint64_t encLayout::scratchBytes() const {
   const auto remote = static_cast<uint64_t>(
       std::count_if(remoteIndex.begin(), remoteIndex.end(), [](int index) { return index >= 0; }));
-  return static_cast<uint64_t>(channel_n) * 2 * kRingSlots * slotBytes +
+  return static_cast<uint64_t>(nChannels) * 2 * kRingSlots * slotBytes +
          remote * 2 * kP2pSlots * p2pSlotBytes;
 }
 

@@ -44,11 +44,11 @@ enum class encPeerSemaphore : uint8_t {
 inline constexpr uint32_t kPeerSemaphores = 6;
 
 struct encLayout {
-  int rank_n = 1;
-  int channel_n = 0;
+  int nRanks = 1;
+  int nChannels = 0;
   uint64_t slotBytes = 0;        // of a ring channel
   uint64_t p2pSlotBytes = 0;     // of a remote peer
-  std::vector<int> remoteIndex;  // [rank_n] position among the ranks of other hosts; -1: same host
+  std::vector<int> remoteIndex;  // [nRanks] position among the ranks of other hosts; -1: same host
 
   /// @param info  as encCheckComm accepts it
   static encLayout of(const enc_comm_info& info);
@@ -57,19 +57,19 @@ struct encLayout {
     return static_cast<uint32_t>(channel) * kRingSemaphores + static_cast<uint32_t>(which);
   }
   uint32_t semaphore(encPeerSemaphore which, int peer) const {
-    return static_cast<uint32_t>(channel_n) * kRingSemaphores +
+    return static_cast<uint32_t>(nChannels) * kRingSemaphores +
            static_cast<uint32_t>(peer) * kPeerSemaphores + static_cast<uint32_t>(which);
   }
   uint32_t semaphores() const {
-    return static_cast<uint32_t>(channel_n) * kRingSemaphores +
-           static_cast<uint32_t>(rank_n) * kPeerSemaphores;
+    return static_cast<uint32_t>(nChannels) * kRingSemaphores +
+           static_cast<uint32_t>(nRanks) * kPeerSemaphores;
   }
   /// "credit of ring channel 3", "posted by rank 7".
   std::string semaphoreName(uint32_t semaphore) const;
 
   /// Number of a connection's host index on this rank, below connections().
   uint32_t hostIndex(const encConnection& connection) const;
-  uint32_t connections() const { return 2 * static_cast<uint32_t>(channel_n + rank_n); }
+  uint32_t connections() const { return 2 * static_cast<uint32_t>(nChannels + nRanks); }
 
   // Offsets into a rank's scratch. Receive slots have the same place on every rank, since prev
   // writes there; the p2p slots are touched by their own rank and its proxy only.

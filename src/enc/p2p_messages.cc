@@ -12,8 +12,8 @@ namespace {
 using Messages = std::vector<encMessage>;
 using PeerMessages = std::vector<Messages>;  // [peer] in the order of the calls
 
-PeerMessages byPeer(const Messages& messages, int rank_n) {
-  PeerMessages sorted(rank_n);
+PeerMessages byPeer(const Messages& messages, int nRanks) {
+  PeerMessages sorted(nRanks);
   for (const encMessage& message : messages)
     sorted[message.peer].push_back(message);
   return sorted;

@@ -122,7 +122,7 @@ void encP2pNet::receiveSlots(int peer, encAddress destination, uint64_t repeat, 
 void encP2pNet::finish() {
   const encLayout& layout = builder_.layout();
   if (sendQueue_) builder_.beginBlock(*sendQueue_, 1);
-  for (int peer = 0; peer < layout.rank_n; peer++) {
+  for (int peer = 0; peer < layout.nRanks; peer++) {
     if (sent_[peer] > 0) {
       const uint32_t semaphore = layout.semaphore(Semaphore::NetSent, peer);
       builder_.append(*sendQueue_,

@@ -13,11 +13,11 @@
 namespace nccom {
 namespace {
 
-/// What a pass needs to know; `user_ranks[i]` is the rank i hops downstream of this one.
+/// What a pass needs to know; `userRanks[i]` is the rank i hops downstream of this one.
 struct Walk {
   const encTask& task;
   encReduction reduction;
-  std::vector<int> user_ranks;
+  std::vector<int> userRanks;
   int channel = 0;
   uint64_t partBytes = 0;  // of one rank, for AllGather and ReduceScatter
 };
@@ -55,7 +55,7 @@ void both(encRingChannel& channel, const Walk& walk, const encPass& pass, const 
 // Chunks walk downstream, so that rank u[0] handles them in the order u[n-1], u[n-2], .. u[0]: a
 // partial sum of chunk u[n-1] = prev's starts here, and our own chunk comes here last and complete.
 void allReducePass(encRingChannel& channel, const Walk& walk, const encPass& pass) {
-  const std::vector<int>& u = walk.user_ranks;
+  const std::vector<int>& u = walk.userRanks;
   const int n = static_cast<int>(u.size());
   const auto step = [&](const Placed& placed) { both(channel, walk, pass, placed); };
   step({.step = encStep::Send, .send = true, .lane = u[n - 1], .input = 0});
@@ -77,7 +77,7 @@ void allReducePass(encRingChannel& channel, const Walk& walk, const encPass& pas
 }
 
 void reduceScatterPass(encRingChannel& channel, const Walk& walk, const encPass& pass) {
-  const std::vector<int>& u = walk.user_ranks;
+  const std::vector<int>& u = walk.userRanks;
   const int n = static_cast<int>(u.size());
   const auto step = [&](const Placed& placed) { both(channel, walk, pass, placed); };
   const auto part = [&](int i) { return static_cast<uint64_t>(u[i]) * walk.partBytes; };
@@ -93,7 +93,7 @@ void reduceScatterPass(encRingChannel& channel, const Walk& walk, const encPass&
 }
 
 void allGatherPass(encRingChannel& channel, const Walk& walk, const encPass& pass) {
-  const std::vector<int>& u = walk.user_ranks;
+  const std::vector<int>& u = walk.userRanks;
   const int n = static_cast<int>(u.size());
   const auto step = [&](const Placed& placed) { both(channel, walk, pass, placed); };
   const auto part = [&](int i) { return static_cast<uint64_t>(u[i]) * walk.partBytes; };
@@ -111,9 +111,9 @@ struct ChainEnds {
 
 /// Broadcast runs root, next(root), .. prev(root); Reduce runs next(root), .. prev(root), root.
 ChainEnds chainEnds(const Walk& walk) {
-  const bool isRoot = walk.user_ranks[0] == walk.task.root;
-  if (walk.task.op == encOp::Broadcast) return {!isRoot, walk.user_ranks[1] != walk.task.root};
-  return {walk.user_ranks.back() != walk.task.root, !isRoot};
+  const bool isRoot = walk.userRanks[0] == walk.task.root;
+  if (walk.task.op == encOp::Broadcast) return {!isRoot, walk.userRanks[1] != walk.task.root};
+  return {walk.userRanks.back() != walk.task.root, !isRoot};
 }
 
 void broadcastPass(encRingChannel& channel, const Walk& walk, const encPass& pass) {
@@ -168,7 +168,7 @@ encChunking chunkingOf(const enc_comm_info& info, const encLayout& layout, const
   encChunkingInput input;
   input.bytes = task.count * ncclTypeSize(task.type);
   input.lanes = task.op == encOp::AllReduce ? info.rank_n : 1;
-  input.maxChannels = layout.channel_n;
+  input.maxChannels = layout.nChannels;
   input.slotBytes = layout.slotBytes;
   input.chain = isChain(task.op);
   input.usesPerHalf = input.chain ? 1 : task.op == encOp::AllReduce ? 2 * others : others;

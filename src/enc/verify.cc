@@ -1,5 +1,6 @@
 #include "enc/verify.h"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -13,17 +14,18 @@ namespace {
 /// A run of all iterations may have this many descriptors, after a run with jumps has failed.
 constexpr uint64_t kMaxDescriptors = 20'000'000;
 
-std::vector<int> allRanks(int rank_n) {
-  std::vector<int> ranks(rank_n);
+std::vector<int> allRanks(int nRanks) {
+  std::vector<int> ranks(nRanks);
   std::iota(ranks.begin(), ranks.end(), 0);
   return ranks;
 }
 
 /// One expectation a peer: its part of `bytes`, from `source` of its INPUT.
-std::vector<encExpectation> parts(encContents& contents, int operation, int rank_n, int64_t bytes,
+std::vector<encExpectation> parts(encContents& contents, int operation, int nRanks, int64_t bytes,
                                   int64_t source) {
   std::vector<encExpectation> result;
-  for (int peer = 0; peer < rank_n; peer++) {
+  result.reserve(nRanks);
+  for (int peer = 0; peer < nRanks; peer++) {
     result.push_back(
         {0, peer * bytes, (peer + 1) * bytes, contents.of({peer}, operation, 0, 0, 0), source});
   }
@@ -68,17 +70,22 @@ std::vector<encExpectation> expectMessages(const encVerifyWorld& world, encConte
   return result;
 }
 
+/// Descriptors of all iterations; kMaxDescriptors + 1 stands for all that is more.
+uint64_t descriptors(const encProgram& program) {
+  uint64_t count = 0;
+  for (const encQueue& queue : program.queues) {
+    for (const encBlock& block : queue.blocks) {
+      count += std::min(block.repeat, kMaxDescriptors + 1) * block.descs.size();
+    }
+  }
+  return std::min(count, kMaxDescriptors + 1);
+}
+
 uint64_t descriptors(std::span<const encOperation> operations) {
   uint64_t count = 0;
   for (const encOperation& operation : operations) {
-    for (const encProgram& program : operation) {
-      for (const encQueue& queue : program.queues) {
-        for (const encBlock& block : queue.blocks) {
-          if (block.repeat > kMaxDescriptors) return UINT64_MAX;
-          count += block.repeat * block.descs.size();
-        }
-      }
-    }
+    for (const encProgram& program : operation)
+      count += descriptors(program);
   }
   return count;
 }

@@ -1,9 +1,18 @@
 #include "enc/verify_contents.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 namespace nccom {
+
+bool encTerm::operator<(const encTerm& other) const {
+  const auto key = [](const encTerm& t) {
+    return std::tie(t.rank, t.operation, t.index, t.rel, t.scaled, t.divided);
+  };
+  return key(*this) < key(other);
+}
+
 namespace {
 
 // Division of a part of a sum is not division of the sum: no expectation has this many.
@@ -21,6 +30,7 @@ encContents::Id encContents::intern(std::vector<encTerm> terms) {
 encContents::Id encContents::of(const std::vector<int>& ranks, int operation, int index, int scaled,
                                 int divided) {
   std::vector<encTerm> terms;
+  terms.reserve(ranks.size());
   for (const int rank : ranks)
     terms.push_back({rank, operation, index, 0, scaled, divided});
   return intern(std::move(terms));

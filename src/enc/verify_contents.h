@@ -15,7 +15,7 @@ struct encTerm {
   int index = 0;
   int64_t rel = 0;
   int scaled = 0, divided = 0;  // how often
-  auto operator<=>(const encTerm&) const = default;
+  bool operator<(const encTerm& other) const;
 };
 
 /// Contents by number, each once. A byte at offset o of some memory has content `id` with `shift`:

@@ -99,9 +99,10 @@ void encVerifyRun::prepareBuffers(int rank) {
   };
   r.inputs.clear();
   r.outputs.clear();
-  for (uint16_t i = 0; i < count(task.recvs); i++)
-    r.outputs[i];
-  for (uint16_t i = 0; i < count(task.sends); i++) {
+  for (size_t i = 0; i < count(task.recvs); i++)
+    r.outputs[static_cast<uint16_t>(i)];
+  for (size_t n = 0; n < count(task.sends); n++) {
+    const auto i = static_cast<uint16_t>(n);
     const uint64_t bytes = encBufferBytes(task, rank, world_.info.rank_n, encBuffer::Input, i);
     r.inputs[i].preset(0, static_cast<int64_t>(bytes),
                        {contents_.of({rank}, r.operation, i, 0, 0), 0});

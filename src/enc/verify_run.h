@@ -100,7 +100,7 @@ class encVerifyRun {
   Result<Step> execute(encQueueRef ref, const encSite& site, const encDesc& desc);
   Status advance(encQueueRef ref, const encBlock& block);
   Status jump(encQueueRef ref, const encBlock& block);
-  void raise(int rank, uint32_t semaphore, const encRaiser& raiser, encSnapshot clock);
+  void raise(int rank, uint32_t number, const encRaiser& raiser, encSnapshot clock);
   void wake(std::vector<encQueueRef>& waiting);
   encSnapshot snapshot(Queue& queue);
   Wire& wire(int rank, const encConnection& connection);

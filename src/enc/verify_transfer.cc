@@ -172,7 +172,7 @@ Result<encVerifyRun::Place> encVerifyRun::locatePosted(encQueueRef ref, const en
 
 std::string encVerifyRun::text(const encConflict& conflict) const {
   using Kind = encConflict::Kind;
-  const std::string bytes =
+  std::string bytes =
       "bytes " + std::to_string(conflict.begin) + " to " + std::to_string(conflict.end);
   const std::string other = conflict.other.agent < 0
                                 ? "the owner's launch"
@@ -203,7 +203,8 @@ Status encVerifyRun::checkOutputs(int rank) {
     const encContents::Value value{wanted.content, wanted.source - place.begin};
     const auto wrong = place.memory->mismatch(place.begin, end, value);
     if (!wrong) continue;
-    const int64_t toOutput = wanted.begin - place.begin;
+    const long long begin = wrong->begin + wanted.begin - place.begin;
+    const long long source = wrong->begin + value.shift;
     std::string found = "nothing";
     if (wrong->found) {
       found =
@@ -215,9 +216,8 @@ Status encVerifyRun::checkOutputs(int rank) {
         ncclInternalError,
         "operation %d: rank %d ends with bytes %lld to %lld of OUTPUT%u holding %s: want %s "
         "from byte %lld",
-        r.operation, rank, static_cast<long long>(wrong->begin + toOutput),
-        static_cast<long long>(wrong->end + toOutput), unsigned{wanted.index}, found.c_str(),
-        contents_.text(wanted.content).c_str(), static_cast<long long>(wrong->begin + value.shift));
+        r.operation, rank, begin, begin + (wrong->end - wrong->begin), unsigned{wanted.index},
+        found.c_str(), contents_.text(wanted.content).c_str(), source);
   }
   return Ok{};
 }

@@ -124,23 +124,27 @@ class Inspector {
     }
     TRY(connections(program));
     for (size_t queue = 0; queue < program.queues.size(); queue++) {
-      if (program.queues[queue].blocks.empty()) {
-        return fail(ncclInternalError, "rank %d queue %zu is empty", rank, queue);
+      const std::vector<encBlock>& blocks = program.queues[queue].blocks;
+      if (blocks.empty()) return fail(ncclInternalError, "rank %d queue %zu is empty", rank, queue);
+      for (size_t number = 0; number < blocks.size(); number++) {
+        TRY(block({operation_, rank, queue, number, 0}, blocks[number]));
       }
-      for (size_t block = 0; block < program.queues[queue].blocks.size(); block++) {
-        const encBlock& b = program.queues[queue].blocks[block];
-        const encSite site{operation_, rank, queue, block, 0};
-        world_.siteIds[{static_cast<size_t>(operation_), static_cast<size_t>(rank), queue, block}] =
-            static_cast<uint32_t>(world_.sites.size());
-        for (size_t i = 0; i < b.descs.size(); i++) {
-          world_.sites.push_back({operation_, rank, queue, block, i});
-          TRY(desc(world_.sites.back(), b.descs[i], b.repeat));
-        }
-        if (b.repeat < 1 || b.descs.empty()) {
-          return fail(ncclInternalError, "rank %d queue %zu block %zu is empty or never runs", rank,
-                      site.queue, site.block);
-        }
-      }
+    }
+    return Ok{};
+  }
+
+  Status block(const encSite& first, const encBlock& block) {
+    if (block.repeat < 1 || block.descs.empty()) {
+      return fail(ncclInternalError, "rank %d queue %zu block %zu is empty or never runs",
+                  first.rank, first.queue, first.block);
+    }
+    world_.siteIds[{static_cast<size_t>(first.operation), static_cast<size_t>(first.rank),
+                    first.queue, first.block}] = static_cast<uint32_t>(world_.sites.size());
+    for (size_t i = 0; i < block.descs.size(); i++) {
+      encSite site = first;
+      site.desc = i;
+      world_.sites.push_back(site);
+      TRY(desc(site, block.descs[i], block.repeat));
     }
     return Ok{};
   }

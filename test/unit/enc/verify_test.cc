@@ -72,7 +72,7 @@ TEST(Verify, AcceptsEveryNumberOfRanksOnOneHost) {
     const World world{{ranks}, ranks % 8 + 1, sizes()[ranks % 4], ranks % 3 == 0};
     sampler.run(world, {0, 1, 61, 1021});
   }
-  for (int ranks = 1; ranks <= (full() ? 64 : 12); ranks++) {
+  for (int ranks = 1; ranks <= (full() ? 20 : 12); ranks++) {
     sampler.run(World{{ranks}, 1 + (64 - ranks) % 8, sizes()[ranks % 4]}, {10007, 1000003});
   }
 }
@@ -92,8 +92,8 @@ TEST(Verify, AcceptsEveryShapeOfHosts) {
   sampler.run(World{{9, 8}, 2, kSmall}, {5003});
   sampler.run(World{{4, 4, 4, 4}, 2}, {5003});
   if (full()) sampler.run(World{{33, 31}, 2, kSmall}, {5003});
-  if (full()) sampler.run(World{{16, 16, 16, 16}, 2}, {5003, 1000003});
-  if (full()) sampler.run(World{{32, 32}, 8}, {1, 5003, 100000007});
+  if (full()) sampler.run(World{{16, 16, 16, 16}, 2}, {5003});
+  if (full()) sampler.run(World{{32, 32}, 8}, {1, 5003});
 }
 
 TEST(Verify, AcceptsLargeMessagesAtTheCostOfSmallOnes) {
