@@ -86,6 +86,7 @@ class LoadedProgram::Checker {
 
   Status run() {
     for (const nccomQueue_v1& queue : program_.queues()) {
+      queue_++;
       if (uint64_t{queue.firstBlock} + queue.nBlocks > program_.head().nBlocks) {
         return fail(ncclInvalidArgument, "program: queue with blocks %u to %u of %u",
                     queue.firstBlock, queue.firstBlock + queue.nBlocks, program_.head().nBlocks);
@@ -127,7 +128,7 @@ class LoadedProgram::Checker {
       case nccomDescTransfer:
         return checkTransfer(desc, repeat);
       case nccomDescWait:
-        return checkSemaphore(limits_.rank, desc.semaphore);
+        return checkWait(desc);
       case nccomDescInc:
         if (desc.value < 0) {
           return fail(ncclInvalidArgument, "increment by %lld", static_cast<long long>(desc.value));
@@ -158,6 +159,15 @@ class LoadedProgram::Checker {
     const uint32_t n = limits_.ranks[static_cast<size_t>(rank)].nSemaphores;
     if (semaphore < n) return Ok{};
     return fail(ncclInvalidArgument, "semaphore %u of %u of rank %d", semaphore, n, rank);
+  }
+
+  /// Who raises a semaphore goes on with the one queue that waits for it.
+  Status checkWait(const nccomDesc_v1& desc) {
+    EMU_TRY(checkSemaphore(limits_.rank, desc.semaphore));
+    const auto [waiter, first] = waiters_.emplace(desc.semaphore, queue_);
+    if (first || waiter->second == queue_) return Ok{};
+    return fail(ncclInvalidArgument, "queues %u and %u wait for semaphore %u: one may",
+                waiter->second, queue_, desc.semaphore);
   }
 
   Status checkPost(const nccomDesc_v1& desc, uint64_t repeat) {
@@ -302,6 +312,8 @@ class LoadedProgram::Checker {
   const ProgramLimits& limits_;
   std::map<std::pair<int32_t, uint16_t>, PostedUse> posted_;
   std::map<int32_t, std::vector<uint64_t>> posts_;
+  std::map<uint32_t, uint32_t> waiters_;  // semaphore to queue
+  uint32_t queue_ = ~uint32_t{0};
 };
 
 Result<std::unique_ptr<LoadedProgram>> LoadedProgram::load(const nccomProgram_v1& block,

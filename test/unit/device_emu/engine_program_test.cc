@@ -58,6 +58,9 @@ TEST_F(EngineProgram, EveryIndexIsChecked) {
   EXPECT_THAT(refusal(program().inc(1, 8)), HasSubstr("semaphore 8 of 8 of rank 1"));
   EXPECT_THAT(refusal(program().inc(1, 0, -1)), HasSubstr("increment by -1"));
   EXPECT_THAT(refusal(program().wait(1, 8, 0)), HasSubstr("semaphore 8 of 8 of rank 0"));
+  EXPECT_THAT(refusal(program().wait(1, 3, 1).queue().wait(1, 3, 2)),
+              HasSubstr("queues 0 and 1 wait for semaphore 3"));
+  EXPECT_EQ(refusal(program().wait(1, 3, 1).wait(1, 3, 2)), "");
   EXPECT_THAT(refusal(program().inc(1, 0).total(8, 1)), HasSubstr("semaphore 8"));
   EXPECT_THAT(refusal(program().net(true, 1)), HasSubstr("connection 1 of 1"));
   EXPECT_THAT(refusal(program().inc(1, 0), [](auto& head) { head.nSteps = 0; }),
