@@ -76,8 +76,7 @@ Found findPosted(Comm& comm, const Op& op, const Peer& peer, const nccomAddress_
                  uint64_t offset, Spot& spot) {
   const Mail mail = mailOf(comm, address);
   // acquire, pairs with the release of the sender's post
-  if (mail.entry->posted.load(std::memory_order_acquire) != mail.number ||
-      mail.entry->index != address.index) {
+  if (mail.entry->posted.load(std::memory_order_acquire) != mail.number) {
     comm.raise(fail(ncclInvalidUsage,
                     "rank %d: %s: message %u of rank %d was not posted in this group of sends and "
                     "receives: the two ranks' groups do not match",

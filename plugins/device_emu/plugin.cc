@@ -71,13 +71,6 @@ Status synchronize(Runtime& runtime, Stream& stream) {
   return runtime.schedule().takeError(stream);
 }
 
-using EventHandle = std::shared_ptr<Event>;
-
-Result<EventHandle*> eventOf(void* handle) {
-  EMU_TRY(needed(handle, "the event"));
-  return static_cast<EventHandle*>(handle);
-}
-
 // ---- the table ----------------------------------------------------------------------------------
 
 ncclResult_t init(const nccomDeviceConfig_v1* config, void** context) {
@@ -175,23 +168,20 @@ ncclResult_t deviceSynchronize(void* context, int device) {
 }
 
 ncclResult_t eventCreate(void* context, void** event) {
-  return guard(context, [&](Runtime&) -> Status {
+  return guard(context, [&](Runtime& runtime) -> Status {
     EMU_TRY(needed(event, "event"));
-    *event = std::make_unique<EventHandle>(std::make_shared<Event>()).release();
+    *event = runtime.events().create();
     return Ok{};
   });
 }
 
 ncclResult_t eventDestroy(void* context, void* handle) {
-  return guard(context, [&](Runtime&) -> Status {
-    const std::unique_ptr<EventHandle> owned(EMU_TRY(eventOf(handle)));
-    return Ok{};
-  });
+  return guard(context, [&](Runtime& runtime) { return runtime.events().destroy(handle); });
 }
 
 ncclResult_t eventRecord(void* context, void* handle, void* stream) {
   return guard(context, [&](Runtime& runtime) -> Status {
-    const EventHandle& event = *EMU_TRY(eventOf(handle));
+    const std::shared_ptr<Event> event = EMU_TRY(runtime.events().find(handle));
     runtime.schedule().record(*EMU_TRY(streamOf(runtime, stream, 0)), event);
     return Ok{};
   });
@@ -199,7 +189,7 @@ ncclResult_t eventRecord(void* context, void* handle, void* stream) {
 
 ncclResult_t eventSynchronize(void* context, void* handle) {
   return guard(context, [&](Runtime& runtime) -> Status {
-    const EventHandle& event = *EMU_TRY(eventOf(handle));
+    const std::shared_ptr<Event> event = EMU_TRY(runtime.events().find(handle));
     if (!runtime.schedule().reached(*event)) runtime.help(runtime.schedule().untilReached(event));
     return Ok{};
   });
@@ -207,7 +197,7 @@ ncclResult_t eventSynchronize(void* context, void* handle) {
 
 ncclResult_t eventQuery(void* context, void* handle) {
   return guard(context, [&](Runtime& runtime) -> Status {
-    const EventHandle& event = *EMU_TRY(eventOf(handle));
+    const std::shared_ptr<Event> event = EMU_TRY(runtime.events().find(handle));
     if (runtime.schedule().reached(*event)) return Ok{};
     runtime.engine().lookOnce();
     if (runtime.schedule().reached(*event)) return Ok{};
@@ -218,8 +208,8 @@ ncclResult_t eventQuery(void* context, void* handle) {
 ncclResult_t eventElapsedTime(void* context, float* ms, void* start, void* stop) {
   return guard(context, [&](Runtime& runtime) -> Status {
     EMU_TRY(needed(ms, "ms"));
-    const EventHandle& first = *EMU_TRY(eventOf(start));
-    const EventHandle& last = *EMU_TRY(eventOf(stop));
+    const std::shared_ptr<Event> first = EMU_TRY(runtime.events().find(start));
+    const std::shared_ptr<Event> last = EMU_TRY(runtime.events().find(stop));
     *ms = EMU_TRY(runtime.schedule().elapsedMs(*first, *last));
     return Ok{};
   });

@@ -10,6 +10,12 @@ namespace {
 
 using std::to_string;
 
+/// Who raises a semaphore: nccomDesc_v1::rank.
+std::string raiser(int32_t rank) {
+  if (rank >= 0) return "rank " + to_string(rank);
+  return rank == -1 ? "the network" : "the network (rank " + to_string(-2 - rank) + ")";
+}
+
 bool alive(const Page& page) {
   return page.state.load(std::memory_order_acquire) == static_cast<uint32_t>(RankState::kAlive);
 }
@@ -83,7 +89,7 @@ std::string boardWaits(const Board& board) {
                             static_cast<int64_t>(queue.found.load(std::memory_order_relaxed))) +
               " from ";
     }
-    text += rank < 0 ? "the network" : "rank " + to_string(rank);
+    text += raiser(rank);
   }
   return text;
 }
@@ -125,6 +131,10 @@ std::string describe(const Op& op) {
 }
 
 std::string describeRank(const Comm& comm, int32_t rank, const Op* op) {
+  if (rank < -1) {
+    return raiser(rank) +
+           " has not completed it: that rank may not have called it, or something else";
+  }
   if (rank < 0) return "the network has not completed it";
   const std::string name = "rank " + to_string(rank) + " ";
   if (rank == comm.rank()) return name + "is this rank";
@@ -159,8 +169,7 @@ std::string describeStall(const Comm& comm) {
     if (!text.empty()) text += "; ";
     text += queueText(comm, op, queues.front());
     if (queues.size() > 1) text += " (and " + to_string(queues.size() - 1) + " more)";
-    text += ", raised by " + (rank < 0 ? "the network" : "rank " + to_string(rank)) + "; " +
-            describeRank(comm, rank, &op);
+    text += ", raised by " + raiser(rank) + "; " + describeRank(comm, rank, &op);
   }
   return text + missingRanks(comm, op, waiting.size() == 1 ? told : -1);
 }

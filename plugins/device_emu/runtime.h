@@ -11,6 +11,7 @@
 #include "include/plugin/nccom_device.h"
 #include "plugins/device_emu/comm.h"
 #include "plugins/device_emu/engine.h"
+#include "plugins/device_emu/events.h"
 #include "plugins/device_emu/memory.h"
 #include "plugins/device_emu/page.h"
 #include "plugins/device_emu/peers.h"
@@ -39,6 +40,7 @@ class Runtime {
   Schedule& schedule() { return *schedule_; }
   Engine& engine() { return *engine_; }
   Doorbell& doorbell() { return *doorbell_; }
+  EventTable& events() { return events_; }
 
   /// @error ncclInvalidUsage  this is a forked child
   Status ownedByThisProcess() const;
@@ -70,6 +72,8 @@ class Runtime {
   std::unique_ptr<Hbm> hbm_;
   Doorbell* doorbell_ = nullptr;
   std::atomic<uint64_t> nonce_{0};
+
+  EventTable events_;
 
   std::mutex remainsMutex_;  // guards remains_
   std::vector<Remains> remains_;

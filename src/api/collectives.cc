@@ -67,6 +67,11 @@ Status checkOverlap(const CollectiveCall& call, const Blocks& blocks, int rank) 
               rank, call.send, call.recv);
 }
 
+Status neededBy(int rank, const void* buffer, const char* name) {
+  if (buffer != nullptr) return Ok{};
+  return fail(ncclInvalidArgument, "rank %d: %s is NULL and the count is not 0", rank, name);
+}
+
 Status checkBuffers(const CollectiveCall& call, int rank, size_t nRanks) {
   const Blocks blocks = blocksOf(call, rank, nRanks);
   size_t bytes = 0;
@@ -77,40 +82,40 @@ Status checkBuffers(const CollectiveCall& call, int rank, size_t nRanks) {
                 rank, call.count, ncclTypeName(call.type), nRanks);
   }
   if (call.count == 0) return Ok{};
-  if (blocks.send > 0) TRY(needed(call.send, "sendbuff"));
-  if (blocks.recv > 0) TRY(needed(call.recv, "recvbuff"));
+  if (blocks.send > 0) TRY(neededBy(rank, call.send, "sendbuff"));
+  if (blocks.recv > 0) TRY(neededBy(rank, call.recv, "recvbuff"));
   return checkOverlap(call, blocks, rank);
 }
 
-Status checkType(ncclDataType_t type) {
+Status checkType(int rank, ncclDataType_t type) {
   if (ncclTypeSize(type) != 0) return Ok{};
-  return fail(ncclInvalidArgument, "datatype is %d: expected 0 to %d", static_cast<int>(type),
-              ncclNumTypes - 1);
+  return fail(ncclInvalidArgument, "rank %d: datatype is %d: expected 0 to %d", rank,
+              static_cast<int>(type), ncclNumTypes - 1);
 }
 
-/// The call with its stream: NULL means the device that the thread has now, not at the group's end.
+/// The call with its stream: NULL is the default stream of the communicator's device.
 template <class Call>
-Result<Call> bound(Call call) {
+Result<Call> bound(const Communicator& comm, Call call) {
   Process& process = *TRY(Process::get());
-  call.stream = TRY(streamOf(process, call.stream));
+  if (call.stream == nullptr) call.stream = TRY(nullStreamOf(process, comm.device()));
   return call;
 }
 
 Status submit(const CollectiveCall& call) {
   const auto comm = TRY(commOf(call.comm));
-  TRY(checkType(call.type));
+  TRY(checkType(comm->rank(), call.type));
   if (reduces(call.op)) TRY(comm->checkRedOp(call.redOp, call.type));
   if (rooted(call.op) && (call.root < 0 || call.root >= comm->nRanks())) {
     return fail(ncclInvalidArgument, "rank %d: root is %d: expected 0 to %d", comm->rank(),
                 call.root, comm->nRanks() - 1);
   }
   TRY(checkBuffers(call, comm->rank(), static_cast<size_t>(comm->nRanks())));
-  return groupAdd(TRY(bound(call)));
+  return groupAdd(TRY(bound(*comm, call)));
 }
 
 Status submit(const MessageCall& call) {
   const auto comm = TRY(commOf(call.comm));
-  TRY(checkType(call.type));
+  TRY(checkType(comm->rank(), call.type));
   if (call.peer < 0 || call.peer >= comm->nRanks()) {
     return fail(ncclInvalidArgument, "rank %d: peer is %d: expected 0 to %d", comm->rank(),
                 call.peer, comm->nRanks() - 1);
@@ -122,8 +127,8 @@ Status submit(const MessageCall& call) {
                 "rank %d: count %zu of %s is more bytes than an address space has", comm->rank(),
                 call.count, ncclTypeName(call.type));
   }
-  if (bytes > 0) TRY(needed(call.buffer, call.send ? "sendbuff" : "recvbuff"));
-  return groupAdd(TRY(bound(call)));
+  if (bytes > 0) TRY(neededBy(comm->rank(), call.buffer, call.send ? "sendbuff" : "recvbuff"));
+  return groupAdd(TRY(bound(*comm, call)));
 }
 
 void* handleOf(ncclStream_t stream) {
@@ -140,6 +145,7 @@ using nccom::handleOf;
 using nccom::MessageCall;
 using nccom::submit;
 
+// NOLINTBEGIN(readability-function-size): the API has so many parameters
 ncclResult_t ncclAllReduce(const void* sendbuff, void* recvbuff, size_t count,
                            ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
                            ncclStream_t stream) {
@@ -223,6 +229,8 @@ ncclResult_t ncclScatter(const void* sendbuff, void* recvbuff, size_t count,
   });
 }
 NCCL_TWIN(ncclScatter);
+
+// NOLINTEND(readability-function-size)
 
 ncclResult_t ncclSend(const void* sendbuff, size_t count, ncclDataType_t datatype, int peer,
                       ncclComm_t comm, ncclStream_t stream) {

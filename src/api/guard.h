@@ -16,8 +16,9 @@ namespace nccom {
 /// Reports an API call's failure: log, last error, the group it was made in.
 inline ncclResult_t apiFailed(const char* function, const Error& error) {
   if (error.code == ncclInProgress) return error.code;
-  WARN("%s: %s", function, error.message.c_str());
-  setLastError(error.message);  // an application names its call itself
+  const std::string text = std::string(function) + ": " + error.message;
+  WARN("%s", text.c_str());
+  setLastError(text);
   groupFailed(error);
   return error.code;
 }

@@ -120,7 +120,7 @@ NCCL_TWIN(ncclGetLastError);
 ncclResult_t ncclGetUniqueId(ncclUniqueId* uniqueId) {
   return guard("ncclGetUniqueId", [&]() -> Status {
     TRY(needed(uniqueId, "uniqueId"));
-    nccom::Process& process = *TRY(nccom::Process::get());
+    nccom::Process& process = *TRY(nccom::Process::withoutDevice());
     *uniqueId = TRY(nccom::newId(process));
     return Ok{};
   });
@@ -154,8 +154,11 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   return guard("ncclCommDestroy", [&]() -> Status {
     if (comm == nullptr) return Ok{};
     const auto body = TRY(nccom::takeHandle(comm));
-    const Status finalized = body->finalize();
+    // A failure that the application has been told of is no failure of Destroy, which frees it.
+    const bool failedBefore = !body->state().ok();
+    Status finalized = body->finalize();
     body->end();
+    if (failedBefore) return Ok{};
     return finalized;
   });
 }
@@ -165,6 +168,8 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   return guard("ncclCommAbort", [&]() -> Status {
     if (comm == nullptr) return Ok{};
     const auto body = TRY(nccom::takeHandle(comm));
+    // If it has failed already, the others hear of that, not of what it made the application do.
+    (void)body->state();
     body->failWith(nccom::fail(ncclInvalidUsage, "rank %d called ncclCommAbort", body->rank()));
     body->end();
     return Ok{};
@@ -211,11 +216,15 @@ ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int* device) {
 NCCL_TWIN(ncclCommCuDevice);
 
 ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataType_t datatype,
-                                      ncclScalarResidence_t /*residence*/, ncclComm_t comm) {
+                                      ncclScalarResidence_t residence, ncclComm_t comm) {
   // Device memory is host-addressable, so both residences are read here, which the contract allows.
   return guard("ncclRedOpCreatePreMulSum", [&]() -> Status {
     TRY(needed(op, "op"));
     TRY(needed(scalar, "scalar"));
+    if (residence != ncclScalarDevice && residence != ncclScalarHostImmediate) {
+      return nccom::fail(ncclInvalidArgument, "residence is %d: expected 0 or 1",
+                         static_cast<int>(residence));
+    }
     const auto body = TRY(commOf(comm));
     *op = TRY(body->addPreMulSum(scalar, datatype));
     return Ok{};

@@ -156,15 +156,15 @@ ncclResult_t ncclParamGetParameter(const char* key, const char** value, int* val
 }
 NCCL_TWIN(ncclParamGetParameter);
 
-ncclResult_t ncclParamGetAllParameterKeys(const char*** out, int* tableLen) {
+ncclResult_t ncclParamGetAllParameterKeys(const char*** table, int* tableLen) {
   return guard("ncclParamGetAllParameterKeys", [&]() -> Status {
-    TRY(needed(out, "table"));
+    TRY(needed(table, "table"));
     TRY(needed(tableLen, "tableLen"));
     thread_local std::vector<const char*> keys;
     keys.clear();
     for (const ncclParamHandle& row : *TRY(nccom::table()))
       keys.push_back(row.variable.c_str());
-    *out = keys.data();
+    *table = keys.data();
     *tableLen = static_cast<int>(keys.size());
     return Ok{};
   });

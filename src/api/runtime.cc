@@ -13,7 +13,7 @@ using nccom::streamOf;
 ncclResult_t nccomGetDeviceCount(int* count) {
   return guard("nccomGetDeviceCount", [&]() -> Status {
     TRY(needed(count, "count"));
-    *count = TRY(Process::get())->deviceCount();
+    *count = TRY(Process::withoutDevice())->deviceCount();
     return Ok{};
   });
 }
@@ -59,14 +59,26 @@ ncclResult_t nccomStreamDestroy(ncclStream_t stream) {
 ncclResult_t nccomStreamSynchronize(ncclStream_t stream) {
   return guard("nccomStreamSynchronize", [&]() -> Status {
     Process& process = *TRY(Process::get());
-    return process.device().streamSynchronize(TRY(streamOf(process, stream)));
+    if (stream != nullptr) return process.device().streamSynchronize(stream);
+    Status first = Ok{};
+    for (void* each : TRY(nccom::nullStreams(process))) {
+      Status done = process.device().streamSynchronize(each);
+      if (first.ok()) first = std::move(done);
+    }
+    nccom::forgetNullStreams();
+    return first;
   });
 }
 
 ncclResult_t nccomStreamQuery(ncclStream_t stream) {
   return guard("nccomStreamQuery", [&]() -> Status {
     Process& process = *TRY(Process::get());
-    return process.device().streamQuery(TRY(streamOf(process, stream)));
+    if (stream != nullptr) return process.device().streamQuery(stream);
+    for (void* each : TRY(nccom::nullStreams(process))) {
+      Status done = process.device().streamQuery(each);
+      if (!done.ok()) return done;
+    }
+    return Ok{};
   });
 }
 

@@ -5,7 +5,7 @@ namespace {
 
 ncclResult_t unsupported(const char* function) {
   return nccom::guard(function, []() -> nccom::Status {
-    return nccom::fail(ncclInvalidUsage, "not supported by this release of libnccom");
+    return nccom::fail(ncclInvalidUsage, "this release of libnccom does not support it");
   });
 }
 
@@ -79,6 +79,7 @@ ncclResult_t ncclWinGetUserPtr(ncclComm_t /*comm*/, ncclWindow_t /*win*/, void**
 }
 NCCL_TWIN(ncclWinGetUserPtr);
 
+// NOLINTNEXTLINE(readability-function-size): the API has so many parameters
 ncclResult_t ncclPutSignal(const void* /*localbuff*/, size_t /*count*/, ncclDataType_t /*datatype*/,
                            int /*peer*/, ncclWindow_t /*peerWin*/, size_t /*peerWinOffset*/,
                            int /*sigIdx*/, int /*ctx*/, unsigned int /*flags*/, ncclComm_t /*comm*/,

@@ -43,7 +43,7 @@ Status Communicator::state() {
     if (state_ == CommState::Ended) return Ok{};
   }
   // A failure that the device found by itself (a deadline, a mismatched call).
-  const Status found = device_->error();
+  Status found = device_->error();
   if (!found.ok()) failWith(found.error());
   return found;
 }
@@ -102,12 +102,19 @@ bool Communicator::connected(const std::vector<MessageCall>& calls) const {
 
 Status Communicator::connect(const CollectiveCall& call) {
   TRY(usable());
-  return links_->connect(TRY(launcher_->connectionsOf(call)));
+  return connect(TRY(launcher_->connectionsOf(call)));
 }
 
 Status Communicator::connect(const std::vector<MessageCall>& calls) {
   TRY(usable());
-  return links_->connect(TRY(launcher_->connectionsOf(calls)));
+  return connect(TRY(launcher_->connectionsOf(calls)));
+}
+
+Status Communicator::connect(const std::vector<encConnection>& connections) {
+  Status made = links_->connect(connections);
+  if (made.ok()) return made;
+  failWith(made.error());
+  return state();  // the first cause, which may have come from another rank
 }
 
 Status Communicator::launch(const CollectiveCall& call) {
@@ -140,7 +147,7 @@ Status Communicator::finalize() {
     if (state_ == CommState::Finalized || state_ == CommState::Ended) return Ok{};
     if (state_ == CommState::Failed) return error_;
   }
-  const Status done = synchronize();
+  Status done = synchronize();
   if (!done.ok()) {
     failWith(done.error());
     return done;

@@ -56,8 +56,9 @@ Result<std::shared_ptr<Communicator>> CommBuilder::build() {
     return comm_->bootstrap_->barrier("ready");
   }();
   if (!joined.ok()) {
-    comm_->failWith(joined.error());  // the others stop waiting for us
-    return joined.error();
+    // The others stop waiting for us. What they said first is the cause, if they did.
+    comm_->failWith(joined.error());
+    return comm_->state().error();
   }
   const Status state = comm_->state();
   if (!state.ok()) return state.error();

@@ -29,6 +29,21 @@ struct Group {
 // Per thread, because NCCL's groups are: a thread's calls never join another thread's group.
 thread_local Group group;
 
+/// The failure that tells most: one rank's own trouble rather than what it did to the others.
+Status rootCause(std::vector<Status>& results) {
+  Status* worst = nullptr;
+  const auto isConsequence = [](const Status& status) {
+    const ncclResult_t code = status.error().code;
+    return code == ncclRemoteError || code == ncclInternalError || code == ncclTimeout;
+  };
+  for (Status& result : results) {
+    if (result.ok()) continue;
+    if (worst == nullptr || (isConsequence(*worst) && !isConsequence(result))) worst = &result;
+  }
+  if (worst == nullptr) return Ok{};
+  return std::move(*worst);
+}
+
 /// Runs `jobs` side by side, each blocking until ranks elsewhere have come too.
 Status runAll(const std::vector<std::function<Status()>>& jobs) {
   if (jobs.size() == 1) return jobs[0]();
@@ -40,10 +55,7 @@ Status runAll(const std::vector<std::function<Status()>>& jobs) {
   }
   for (std::thread& thread : threads)
     thread.join();
-  for (Status& result : results) {
-    if (!result.ok()) return result;
-  }
-  return Ok{};
+  return rootCause(results);
 }
 
 /// The calls of one communicator, in their order.

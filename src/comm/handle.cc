@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "comm/comm.h"
+#include "comm/process.h"
 
 // What ncclComm_t points to. Never freed: a handle that is used after its communicator was
 // destroyed is an error, not a crash. 64 bytes a communicator.
@@ -29,6 +30,12 @@ Handles& handles() {
 
 Status check(ncclComm_t handle) {
   if (handle == nullptr) return fail(ncclInvalidArgument, "comm is NULL");
+  if (Process::inForkedChild()) {
+    return fail(ncclInvalidUsage,
+                "comm %p is the parent's: this process was forked from the one "
+                "that made it",
+                static_cast<void*>(handle));
+  }
   if (handle->magic != ncclComm::kMagic) {
     return fail(ncclInvalidArgument, "comm %p is not a communicator", static_cast<void*>(handle));
   }

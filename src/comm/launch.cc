@@ -1,7 +1,9 @@
 #include "comm/launch.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "enc/encd.h"
@@ -101,25 +103,29 @@ std::string nameOf(const encTask& task) {
   return name;
 }
 
-float halfToFloat(uint16_t bits) {
-  _Float16 value;
-  memcpy(&value, &bits, sizeof value);
-  return static_cast<float>(value);
-}
+/// Layout of a float of at most 16 bits: sign, exponent, mantissa.
+struct NarrowFormat {
+  int exponentBits;
+  int mantissaBits;
+  bool hasInfinity;  // else the largest exponent is an ordinary one, and all ones a NaN
+};
 
-/// An 8-bit float without infinities beyond what its format has: 1 sign, `exponentBits`, rest.
-float float8ToFloat(uint8_t bits, int exponentBits) {
-  const int mantissaBits = 7 - exponentBits;
-  const int bias = (1 << (exponentBits - 1)) - 1;
-  const int exponent = (bits >> mantissaBits) & ((1 << exponentBits) - 1);
-  const int mantissa = bits & ((1 << mantissaBits) - 1);
-  const float sign = (bits & 0x80) != 0 ? -1.0F : 1.0F;
-  const bool isE5m2 = exponentBits == 5;
-  if (isE5m2 && exponent == 31) return mantissa == 0 ? sign * __builtin_inff() : __builtin_nanf("");
-  if (!isE5m2 && (bits & 0x7f) == 0x7f) return __builtin_nanf("");
-  const float fraction = static_cast<float>(mantissa) / static_cast<float>(1 << mantissaBits);
-  if (exponent == 0) return sign * __builtin_ldexpf(fraction, 1 - bias);
-  return sign * __builtin_ldexpf(1.0F + fraction, exponent - bias);
+float narrowToFloat(uint32_t bits, const NarrowFormat& format) {
+  const uint32_t mantissaMask = (1U << format.mantissaBits) - 1;
+  const uint32_t exponentMask = (1U << format.exponentBits) - 1;
+  const uint32_t mantissa = bits & mantissaMask;
+  const uint32_t exponent = (bits >> format.mantissaBits) & exponentMask;
+  const bool negative = (bits >> (format.mantissaBits + format.exponentBits) & 1) != 0;
+  const int bias = static_cast<int>(exponentMask >> 1);
+  const float sign = negative ? -1.0F : 1.0F;
+  if (exponent == exponentMask && (format.hasInfinity || mantissa == mantissaMask)) {
+    const bool infinite = format.hasInfinity && mantissa == 0;
+    return infinite ? sign * std::numeric_limits<float>::infinity()
+                    : std::numeric_limits<float>::quiet_NaN();
+  }
+  const auto fraction = static_cast<float>(mantissa) / static_cast<float>(mantissaMask + 1);
+  if (exponent == 0) return sign * std::ldexp(fraction, 1 - bias);
+  return sign * std::ldexp(1.0F + fraction, static_cast<int>(exponent) - bias);
 }
 
 }  // namespace
@@ -130,18 +136,16 @@ uint64_t launchScaleOf(const void* scalar, ncclDataType_t type) {
   float narrow = 0;
   switch (type) {
     case ncclFloat16:
-      narrow = halfToFloat(static_cast<uint16_t>(bits));
+      narrow = narrowToFloat(static_cast<uint32_t>(bits), {5, 10, true});
       break;
-    case ncclBfloat16: {
-      const auto wide = static_cast<uint32_t>(bits << 16);
-      memcpy(&narrow, &wide, sizeof narrow);
+    case ncclBfloat16:
+      narrow = narrowToFloat(static_cast<uint32_t>(bits), {8, 7, true});
       break;
-    }
     case ncclFloat8e4m3:
-      narrow = float8ToFloat(static_cast<uint8_t>(bits), 4);
+      narrow = narrowToFloat(static_cast<uint32_t>(bits), {4, 3, false});
       break;
     case ncclFloat8e5m2:
-      narrow = float8ToFloat(static_cast<uint8_t>(bits), 5);
+      narrow = narrowToFloat(static_cast<uint32_t>(bits), {5, 2, true});
       break;
     default:
       return bits;
@@ -165,6 +169,12 @@ Launcher::~Launcher() {
     (void)device_.programUnload(loaded.handle);
 }
 
+/// Equal for equal collectives, on any rank; sends and receives match by their order alone.
+int Launcher::tagOf(const encTask& task) {
+  if (task.op == encOp::SendRecv) return 0;
+  return static_cast<int>(TaskHash{}(task)&0x3fffffff);  // positive, and away from plugins' own
+}
+
 size_t Launcher::TaskHash::operator()(const encTask& task) const {
   uint64_t hash = 0;
   const auto mix = [&hash](uint64_t value) {
@@ -184,15 +194,15 @@ size_t Launcher::TaskHash::operator()(const encTask& task) const {
 
 Result<Launcher::Loaded> Launcher::load(const encTask& task) {
   Loaded loaded;
-  loaded.program = TRY(encCompose(info_, task));
-  const encdProgram lowered = TRY(encdLower(loaded.program, layout_));
+  const encProgram program = TRY(encCompose(info_, task));
+  const encdProgram lowered = TRY(encdLower(program, layout_));
   loaded.handle = TRY(device_.programLoad(lowered.header()));
   loaded.name = nameOf(task);
-  loaded.network = netOperationsOf(loaded.program, loaded.name);
+  loaded.connections = program.connections;
+  loaded.network = netOperationsOf(program, loaded.name, tagOf(task));
   INFO(kLogColl, "%s count %llu: algorithm %s, %zu queues, %zu network connections",
-       encOpName(task.op), static_cast<unsigned long long>(task.count),
-       loaded.program.algorithm.c_str(), loaded.program.queues.size(),
-       loaded.program.connections.size());
+       encOpName(task.op), static_cast<unsigned long long>(task.count), program.algorithm.c_str(),
+       program.queues.size(), program.connections.size());
   return loaded;
 }
 
@@ -215,12 +225,12 @@ Result<Launcher::Loaded*> Launcher::find(const encTask& task) {
 
 Result<std::vector<encConnection>> Launcher::connectionsOf(const CollectiveCall& call) {
   const std::lock_guard lock(mutex_);
-  return TRY(find(taskOf(call)))->program.connections;
+  return TRY(find(taskOf(call)))->connections;
 }
 
 Result<std::vector<encConnection>> Launcher::connectionsOf(std::span<const MessageCall> calls) {
   const std::lock_guard lock(mutex_);
-  return TRY(find(taskOf(calls)))->program.connections;
+  return TRY(find(taskOf(calls)))->connections;
 }
 
 Status Launcher::start(const Loaded& loaded, nccomLaunch_v1& launch, void* stream) {

@@ -54,7 +54,7 @@ class Launcher {
 
  private:
   struct Loaded {
-    encProgram program;
+    std::vector<encConnection> connections;
     std::string name;                   // for reports
     void* handle = nullptr;             // the device's
     std::vector<NetOperation> network;  // what the proxy does, by connection
@@ -62,6 +62,7 @@ class Launcher {
   struct TaskHash {
     size_t operator()(const encTask& task) const;
   };
+  static int tagOf(const encTask& task);
   using Recent = std::list<std::pair<encTask, Loaded>>;  // most recent first
 
   Result<Loaded*> find(const encTask& task);

@@ -37,7 +37,8 @@ void collect(const encBlock& block, std::vector<std::vector<NetBlock>>& blocks) 
 
 }  // namespace
 
-std::vector<NetOperation> netOperationsOf(const encProgram& program, const std::string& name) {
+std::vector<NetOperation> netOperationsOf(const encProgram& program, const std::string& name,
+                                          int tag) {
   std::vector<std::vector<NetBlock>> blocks(program.connections.size());
   for (const encQueue& queue : program.queues) {
     for (const encBlock& block : queue.blocks)
@@ -48,6 +49,7 @@ std::vector<NetOperation> netOperationsOf(const encProgram& program, const std::
     auto entries = std::make_shared<NetEntries>();
     entries->blocks = std::move(blocks[i]);
     entries->name = name;
+    entries->tag = tag;
     operations.push_back({program.connections[i], std::move(entries)});
   }
   return operations;

@@ -34,7 +34,9 @@ struct NetOperation {
 /// The network descriptors of a program, by connection, in the order of its queue.
 ///
 /// @param name  of the operation, for reports
-std::vector<NetOperation> netOperationsOf(const encProgram& program, const std::string& name);
+/// @param tag   equal at both ends if they do the same operation
+std::vector<NetOperation> netOperationsOf(const encProgram& program, const std::string& name,
+                                          int tag);
 
 /// What the connections of a rank need. The objects outlive NetLinks.
 struct NetLinkSetup {

@@ -1,7 +1,10 @@
 #include "comm/process.h"
 
+#include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdio>
 #include <fstream>
 #include <utility>
 
@@ -17,14 +20,26 @@ namespace nccom {
 namespace {
 
 thread_local int threadDevice = 0;
+thread_local std::vector<int> nullDevices;  // see nullStreamOf()
 
 void deviceLog(int level, unsigned long subsys, const char* text) {
   logText(static_cast<LogLevel>(level), subsys, text);
 }
 
+/// A misspelt knob must not go unnoticed, whatever the log level.
 void warnUnknownVariables() {
   for (const std::string& name : unknownVariables(environ)) {
-    WARN("%s is set, and no parameter has that name; docs/env.md has them all", name.c_str());
+    fprintf(stderr, "NCCL WARN %s is set, and libnccom has no parameter of that name\n",
+            name.c_str());
+  }
+}
+
+void logParameters(const ncclParams& params) {
+  const std::vector<ParamText> defaults = paramTexts(ncclParams{});
+  const std::vector<ParamText> values = paramTexts(params);
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (values[i].value == defaults[i].value) continue;
+    INFO(kLogEnv, "%s set by environment to %s", values[i].variable, values[i].value.c_str());
   }
 }
 
@@ -38,18 +53,39 @@ std::string machineIdentity() {
   return boot + " " + space + " " + std::to_string(getuid());
 }
 
-Result<std::unique_ptr<Device>> openDevice(const ncclParams& params, int deviceCount) {
-  nccomDeviceConfig_v1 config{};
-  config.size = sizeof config;
-  config.nDevices = deviceCount;
-  config.engineThreads = static_cast<int32_t>(params.engineThreads);
-  config.hbmBytes = static_cast<uint64_t>(params.hbmBytes);
-  config.cma = static_cast<int32_t>(params.cma);
-  config.logger = deviceLog;
-  return Device::open(params.devicePlugin, config);
+/// Devices of the platform; of a topology file, as many as its device numbers ask for.
+Result<int> countDevices(const ncclParams& params) {
+  if (!params.topoFile.empty()) return topoFileDeviceCount(params.topoFile);
+  return nccom::deviceCount(params.platform, static_cast<int>(params.logicalNc),
+                            static_cast<int>(params.hostDevices));
+}
+
+using Made = Result<std::unique_ptr<Process>>;
+
+// The context of this process. Leaked on purpose: its threads serve communicators that the
+// application may never destroy.
+struct Current {
+  std::mutex mutex;                          // guards the making
+  std::atomic<const Made*> made{nullptr};    // release when set, acquire when read
+  std::atomic<bool> parentHadDevice{false};  // relaxed: set in a child that has one thread
+};
+
+Current& current() {
+  static Current& theCurrent = *new Current;  // NOLINT: see above
+  return theCurrent;
 }
 
 }  // namespace
+
+void Process::afterFork() {
+  Current& now = current();
+  const Made* made = now.made.load(std::memory_order_relaxed);
+  if (made == nullptr) return;
+  if (made->ok() && made->value()->deviceOpen_.load(std::memory_order_relaxed)) {
+    now.parentHadDevice.store(true, std::memory_order_relaxed);
+  }
+  now.made.store(nullptr, std::memory_order_relaxed);
+}
 
 Process::Process() = default;
 Process::~Process() = default;
@@ -59,28 +95,68 @@ Result<std::unique_ptr<Process>> Process::make() {
   process->params_ = TRY(readProcessParams());
   logConfigure(TRY(logConfigOf(process->params_)));
   warnUnknownVariables();
+  logParameters(process->params_);
   const ncclParams& params = process->params_;
-  process->deviceCount_ = TRY(nccom::deviceCount(
-      params.platform, static_cast<int>(params.logicalNc), static_cast<int>(params.hostDevices)));
+  process->deviceCount_ = TRY(countDevices(params));
   process->hostIdentity_ = params.hostId.empty() ? machineIdentity() : params.hostId;
-  process->device_ = TRY(openDevice(params, process->deviceCount_));
   const InterfaceChoice interfaces{params.socketIfname, params.socketFamily};
   process->nets_ =
       std::make_unique<NetRegistry>([interfaces] { return openSocketNet(interfaces); });
   process->roots_ = std::make_unique<BootstrapRoots>();
   process->monitor_ = std::make_unique<Monitor>();
   process->proxy_ = std::make_unique<Proxy>(params.proxyThread);
-  logWrite(LogLevel::Version, kLogInit, "libnccom %d.%d.%d from %s, platform %s, device %s",
-           NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH, ownFolder().c_str(), params.platform.c_str(),
-           process->device_->name().c_str());
   return process;
 }
 
+Status Process::openDevice() {
+  if (deviceOpen_.load(std::memory_order_acquire)) return Ok{};
+  const std::lock_guard lock(deviceMutex_);
+  if (device_ != nullptr) return Ok{};
+  nccomDeviceConfig_v1 config{};
+  config.size = sizeof config;
+  config.nDevices = deviceCount_;
+  config.engineThreads = static_cast<int32_t>(params_.engineThreads);
+  config.hbmBytes = static_cast<uint64_t>(params_.hbmBytes);
+  config.cma = static_cast<int32_t>(params_.cma);
+  config.logger = deviceLog;
+  device_ = TRY(Device::open(params_.devicePlugin, config));
+  logWrite(LogLevel::Version, kLogInit, "libnccom %d.%d.%d from %s, platform %s, device %s",
+           NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH, ownFolder().c_str(),
+           (params_.topoFile.empty() ? params_.platform : params_.topoFile).c_str(),
+           device_->name().c_str());
+  deviceOpen_.store(true, std::memory_order_release);
+  return Ok{};
+}
+
+Result<Process*> Process::withoutDevice() {
+  Current& now = current();
+  const Made* made = now.made.load(std::memory_order_acquire);
+  if (made == nullptr) {
+    const std::lock_guard lock(now.mutex);
+    made = now.made.load(std::memory_order_relaxed);
+    if (made == nullptr) {
+      made = new Made(make());  // NOLINT: see Current
+      pthread_atfork(nullptr, nullptr, afterFork);
+      now.made.store(made, std::memory_order_release);
+    }
+  }
+  if (!made->ok()) return made->error();
+  return made->value().get();
+}
+
+bool Process::inForkedChild() {
+  return current().parentHadDevice.load(std::memory_order_relaxed);
+}
+
 Result<Process*> Process::get() {
-  // Leaked on purpose: its threads serve communicators that the application may never destroy.
-  static const auto& made = *new Result<std::unique_ptr<Process>>(make());  // NOLINT
-  if (!made.ok()) return made.error();
-  return made.value().get();
+  if (inForkedChild()) {
+    return fail(ncclInvalidUsage,
+                "this process was forked from one that had used the device already; before a fork "
+                "call nothing but ncclGetUniqueId and nccomGetDeviceCount");
+  }
+  Process* process = TRY(withoutDevice());
+  TRY(process->openDevice());
+  return process;
 }
 
 Result<std::shared_ptr<Net>> Process::net(const std::string& netName) {
@@ -116,6 +192,24 @@ Status setCurrentDevice(Process& process, int device) {
   }
   threadDevice = device;
   return Ok{};
+}
+
+Result<void*> nullStreamOf(Process& process, int device) {
+  const bool known = std::find(nullDevices.begin(), nullDevices.end(), device) != nullDevices.end();
+  if (device != threadDevice && !known) nullDevices.push_back(device);
+  return process.device().streamDefault(device);
+}
+
+Result<std::vector<void*>> nullStreams(Process& process) {
+  std::vector<void*> streams{TRY(process.device().streamDefault(threadDevice))};
+  for (const int device : nullDevices) {
+    streams.push_back(TRY(process.device().streamDefault(device)));
+  }
+  return streams;
+}
+
+void forgetNullStreams() {
+  nullDevices.clear();
 }
 
 Result<void*> streamOf(Process& process, void* handle) {

@@ -3,9 +3,11 @@
 // main's return.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "graph/graph.h"
 #include "misc/params.h"
@@ -22,9 +24,17 @@ class Proxy;
 
 class Process {
  public:
-  /// The context. A failure to make it (a bad parameter, an unknown platform, no device plugin) is
-  /// returned by every call, with the same text.
+  /// The context, with its device open. A failure to make it (a bad parameter, an unknown platform,
+  /// no device plugin) is returned by every call, with the same text.
+  ///
+  /// A process that was forked from one whose device was not open yet starts with a context of its
+  /// own; one whose parent's was open gets an error.
   static Result<Process*> get();
+  /// Whether this process was forked from one that had the device open: nothing of it may be used.
+  static bool inForkedChild();
+  /// The same without the device: what ncclGetUniqueId needs, so that a parent can make an id for
+  /// the children that it forks.
+  static Result<Process*> withoutDevice();
 
   const ncclParams& params() const { return params_; }
   Device& device() { return *device_; }
@@ -47,11 +57,15 @@ class Process {
   Process();
   ~Process();
   static Result<std::unique_ptr<Process>> make();
+  Status openDevice();
+  static void afterFork();
   friend struct std::default_delete<Process>;
 
   ncclParams params_;
   int deviceCount_ = 0;
   std::string hostIdentity_;
+  std::mutex deviceMutex_;               // guards the making of device_
+  std::atomic<bool> deviceOpen_{false};  // release when set after device_, acquire before its use
   std::unique_ptr<Device> device_;
   std::unique_ptr<BootstrapRoots> roots_;
   std::unique_ptr<Monitor> monitor_;
@@ -73,5 +87,14 @@ Status setCurrentDevice(Process& process, int device);
 
 /// The device plugin's stream for an API handle: NULL is the current device's default stream.
 Result<void*> streamOf(Process& process, void* handle);
+
+/// The default stream of a communicator's device, for an operation that names none. Remembered for
+/// the thread when it is not the current device's, so that synchronising NULL waits for it too.
+Result<void*> nullStreamOf(Process& process, int device);
+
+/// The streams that NULL stands for when it is synchronised or queried: the current device's, then
+/// those that nullStreamOf() has remembered.
+Result<std::vector<void*>> nullStreams(Process& process);
+void forgetNullStreams();
 
 }  // namespace nccom

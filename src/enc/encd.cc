@@ -7,6 +7,15 @@
 namespace nccom {
 namespace {
 
+/// nccomDesc_v1::rank: a wait for the proxy says whose message it is.
+int32_t raiserOf(const encProgram& program, const encDesc& desc) {
+  if (desc.type != encDescType::Wait || desc.rank >= 0) return desc.rank;
+  for (const encConnection& connection : program.connections) {
+    if (connection.semaphore == desc.semaphore) return -2 - connection.peer;
+  }
+  return desc.rank;
+}
+
 constexpr size_t kStepNameBytes = 32;
 constexpr uint32_t kSteps = static_cast<uint32_t>(encStep::Sync) + 1;
 
@@ -60,7 +69,7 @@ nccomDesc_v1 lower(const encProgram& program, const encLayout& layout, const enc
   raw.firstAddress = static_cast<uint32_t>(tables.addresses.size());
   raw.scaledSources = desc.scaledSources;
   raw.bytes = desc.bytes;
-  raw.rank = desc.rank;
+  raw.rank = raiserOf(program, desc);
   raw.semaphore = desc.semaphore;
   raw.value = desc.value;
   raw.stride = desc.stride;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 
 #include "enc/encd.h"
@@ -138,7 +139,7 @@ Result<encDesc> raiseDesc(const Reader& reader, uint32_t index) {
   desc.type = static_cast<encDescType>(raw.type);
   desc.step = static_cast<encStep>(raw.step);
   desc.bytes = raw.bytes;
-  desc.rank = raw.rank;
+  desc.rank = std::max(raw.rank, -1);  // the peer of a wait for the proxy is for reports only
   desc.semaphore = raw.semaphore;
   desc.value = raw.value;
   desc.stride = raw.stride;
@@ -147,7 +148,8 @@ Result<encDesc> raiseDesc(const Reader& reader, uint32_t index) {
   if (raw.type == nccomDescTransfer) TRY(raiseTransfer(reader, raw, desc));
   const bool raises = raw.type == nccomDescInc || raw.type == nccomDescPost;
   const bool waits = raw.type == nccomDescWait;
-  if ((raises && raw.rank < 0) || ((raises || waits) && (raw.rank < -1 || raw.rank >= h.nRanks))) {
+  if ((raises && raw.rank < 0) ||
+      ((raises || waits) && (raw.rank < -1 - h.nRanks || raw.rank >= h.nRanks))) {
     return fail(ncclInvalidArgument, "descriptor %u: rank %d of %d", index, raw.rank, h.nRanks);
   }
   if (raises && raw.value < (raw.type == nccomDescInc ? 1 : 0)) {

@@ -12,6 +12,8 @@
 
 namespace nccom {
 
+constexpr int kMaxTopoDevices = 65536;  // of a host; a larger device number in a file is a mistake
+
 struct LocalRank {
   int rank = 0;
   int dev = 0;  // device number on this host
@@ -76,6 +78,11 @@ struct GraphResult {
 ///                             document; two ranks on one device; no local rank
 /// @error ncclInvalidUsage, ncclSystemError  as the files' readers
 Result<GraphResult> buildGraph(const GraphInput& input);
+
+/// Device numbers that a <system> document has room for: one more than the highest.
+///
+/// @error ncclInvalidUsage, ncclSystemError  as ncclXml::readFile; or it has no <gpu> with a `dev`
+Result<int> topoFileDeviceCount(const std::string& path);
 
 /// Sets `rank` of the <gpu> elements with these device numbers, and removes it from all others.
 /// @error ncclInvalidArgument  a device that is not in the document, or named twice

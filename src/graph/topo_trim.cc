@@ -116,6 +116,22 @@ Status setRanks(const ncclXml& xml, const std::vector<LocalRank>& localRanks) {
   return Ok{};
 }
 
+Result<int> topoFileDeviceCount(const std::string& path) {
+  const ncclXml xml = TRY(ncclXml::readFile(path));
+  TRY(checkRoot(xml, "system"));
+  int count = 0;
+  for (const xml_node xmlGpu : findAll(xml, "gpu")) {
+    const int dev = TRY(xmlInt32(xml, xmlGpu, "dev"));
+    if (dev < 0 || dev >= kMaxTopoDevices) {
+      return fail(ncclInvalidUsage, "%s: dev is %d: expected 0 to %d", xml.where(xmlGpu).c_str(),
+                  dev, kMaxTopoDevices - 1);
+    }
+    count = std::max(count, dev + 1);
+  }
+  if (count == 0) return fail(ncclInvalidUsage, "%s has no <gpu>", path.c_str());
+  return count;
+}
+
 bool attachNets(const ncclXml& xml, const std::vector<NetDevice>& nets) {
   std::map<std::string, xml_node> byName;
   bool hasDriven = false;  // NICs with a device number: part of a topology

@@ -177,7 +177,8 @@ typedef struct ncclConfig_v23000 {
   size_t size;          /* set by the initializer */
   unsigned int magic;   /* set by the initializer */
   unsigned int version; /* set by the initializer */
-  int blocking;         /* 1: calls return when done; 0: they may return ncclInProgress */
+  int blocking;         /* 1: calls return when done; 0: they may return ncclInProgress (in this
+                           release they return when done, too) */
   int cgaClusterSize;   /* accepted for compatibility: 0..8 */
   int minCTAs;          /* least number of channels, from 1 */
   int maxCTAs;          /* most channels, at least minCTAs */

@@ -9,8 +9,10 @@
  * the Query functions return ncclInProgress while there is work left, which is not an error. All
  * may be called from any thread.
  *
- * NULL as a stream is the default stream of the calling thread's device. Each device has one; it
- * is a stream like any other and is not ordered against the others.
+ * NULL as a stream is the default stream of the calling thread's device; for an operation of a
+ * communicator it is that of the communicator's device. Synchronising NULL waits for both. Each
+ * device has one default stream; it is a stream like any other and is not ordered against the
+ * others.
  *
  * C99 and C++.
  */

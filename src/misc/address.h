@@ -60,11 +60,12 @@ class SocketAddress {
   bool operator==(const SocketAddress& other) const;
 
  private:
-  union {
+  union {  // NOLINTBEGIN(readability-identifier-naming): members of the class, not of a type of
+           // their own
     sockaddr any_;
     sockaddr_in v4_;
     sockaddr_in6 v6_;
-  };
+  };  // NOLINTEND(readability-identifier-naming)
 };
 static_assert(sizeof(SocketAddress) == 28 && std::is_trivially_copyable_v<SocketAddress>);
 

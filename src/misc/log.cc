@@ -4,12 +4,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
 #include <mutex>
+#include <string_view>
 
 #include "misc/fd.h"
 #include "misc/result.h"
@@ -109,13 +111,19 @@ bool logEnabled(LogLevel level, uint64_t subsys) {
 void logText(LogLevel level, uint64_t subsys, const char* text) {
   if (!logEnabled(level, subsys)) return;
   static const std::string& host = *new std::string(hostName());  // NOLINT: see sink()
-  std::string line =
+  std::string prefix =
       host + ":" + std::to_string(getpid()) + ":" + std::to_string(syscall(SYS_gettid)) + " ";
-  if (threadRank >= 0) line += "[" + std::to_string(threadRank) + "] ";
-  line += std::string("NCCL ") + levelName(level) + " " + text + "\n";
+  if (threadRank >= 0) prefix += "[" + std::to_string(threadRank) + "] ";
+  prefix += std::string("NCCL ") + levelName(level) + " ";
+  std::string lines;  // each with the prefix, so that ranks can be told apart
+  for (std::string_view rest = text; !rest.empty();) {
+    const size_t end = std::min(rest.find('\n'), rest.size());
+    if (end > 0) lines += prefix + std::string(rest.substr(0, end)) + "\n";
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
   Sink& out = sink();
   const std::lock_guard lock(out.mutex);
-  writeAll(out.file ? out.file.get() : STDERR_FILENO, line);
+  writeAll(out.file ? out.file.get() : STDERR_FILENO, lines);
 }
 
 void logWrite(LogLevel level, uint64_t subsys, const char* format, ...) {

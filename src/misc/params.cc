@@ -51,6 +51,17 @@ Status checkRanges(const ncclParams& params) {
   return Ok{};
 }
 
+// What a value looks like to a user.
+const char* kindOf(int64_t /*value*/) {
+  return "number";
+}
+const char* kindOf(bool /*value*/) {
+  return "0 or 1";
+}
+const char* kindOf(const std::string& /*value*/) {
+  return "text";
+}
+
 std::string textOf(int64_t value) {
   return std::to_string(value);
 }
@@ -175,11 +186,13 @@ std::vector<ParamText> paramTexts(const ncclParams& params) {
 }
 
 std::string paramsMarkdown() {
+  const ncclParams defaults;
   std::string text =
       "# Environment variables\n\nMade from `src/misc/params.def` by `make docs`.\n\n"
       "| variable | type | default | unit | what it does | source |\n|---|---|---|---|---|---|\n";
-#define PARAM(field, variable, type, fallback, unit, doc, source) \
-  text += "| `" variable "` | " #type " | `" #fallback "` | " unit " | " doc " | " source " |\n";
+#define PARAM(field, variable, type, fallback, unit, doc, source)                \
+  text += std::string("| `" variable "` | ") + kindOf(defaults.field) + " | `" + \
+          textOf(defaults.field) + "` | " unit " | " doc " | " source " |\n";
 #include "misc/params.def"
 #undef PARAM
   return text;

@@ -47,6 +47,7 @@ using Status = Result<Ok>;
 inline std::string formatted(const char* format, va_list args) {
   va_list again;
   va_copy(again, args);
+  // NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): the caller has started it
   const int length = vsnprintf(nullptr, 0, format, args);
   std::string text(length > 0 ? static_cast<size_t>(length) : 0, '\0');
   vsnprintf(text.data(), text.size() + 1, format, again);

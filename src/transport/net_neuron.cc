@@ -10,7 +10,6 @@
 namespace nccom {
 namespace {
 
-constexpr int kTag = 0;          // a connection carries one stream
 constexpr int kSizeUnsaid = -1;  // some nets never say how much they received
 
 std::string nameOf(const NetEnd& end, const Net& net) {
@@ -129,7 +128,7 @@ NetBuffer NetConnection::nextEntry() const {
   NetBuffer buffer;
   buffer.data = end_.memory + entry.offset + moved;
   buffer.bytes = entry.bytes;
-  buffer.tag = kTag;
+  buffer.tag = operations_.front()->tag;
   buffer.memory = memory_;
   return buffer;
 }

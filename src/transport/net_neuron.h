@@ -60,6 +60,8 @@ struct NetBlock {
 struct NetEntries {
   std::vector<NetBlock> blocks;
   std::string name;  // of the operation, for reports
+  // Goes with every message: two ends that do not do the same operation never exchange data.
+  int tag = 0;
 
   uint64_t count() const;  // with repeats
   bool operator==(const NetEntries&) const = default;

@@ -10,8 +10,9 @@ namespace nccom::perf {
 Status did(ncclResult_t result, const std::string& call) {
   if (result == ncclSuccess) return Ok{};
   const std::string detail = ncclGetLastError(nullptr);
-  return fail(result, "%s: %s%s%s", call.c_str(), ncclGetErrorString(result),
-              detail.empty() ? "" : ": ", detail.c_str());
+  // The library's text begins with the call.
+  return fail(result, "%s: %s", ncclGetErrorString(result),
+              detail.empty() ? call.c_str() : detail.c_str());
 }
 
 void Failure::stop(const Error& error) {

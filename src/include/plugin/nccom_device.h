@@ -68,9 +68,11 @@ typedef struct {
   uint32_t firstAddress;            /* transfer: sources, then destinations, in the address table */
   uint64_t scaledSources;           /* transfer: bit k: source k */
   uint64_t bytes;                   /* transfer, post: payload of each source */
-  int32_t rank; /* inc, post: whose semaphore; wait: the rank that raises it (-1: the proxy) */
-  uint32_t semaphore;  /* wait, inc, post */
-  int64_t value;       /* wait: relative to the base at launch; inc: amount; post: message number */
+  int32_t rank; /* inc, post: whose semaphore; wait, for reports: the rank that raises it; -1: the
+                   proxy; -2 - r: the proxy, for a message to or from rank r */
+  uint32_t semaphore; /* wait, inc, post */
+  int64_t
+      value; /* wait: signed, relative to the base at launch; inc: amount; post: message number */
   int64_t stride;      /* wait: added to value with each iteration */
   uint32_t connection; /* net: index of the connection */
   uint32_t reserved;
