@@ -147,6 +147,9 @@ install: all
 	$(Q)install $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
 	$(Q)install -m 644 docs/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
 	$(Q)sed 's|@PREFIX@|$(PREFIX)|' src/libnccom.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/libnccom.pc
+	$(Q)install -d $(DESTDIR)$(PREFIX)/share/doc/libnccom
+	$(Q)install -m 644 README.md docs/*.md $(DESTDIR)$(PREFIX)/share/doc/libnccom
+	@echo "installed below $(DESTDIR)$(PREFIX)"
 
 format:
 	$(Q)clang-format -i $$(git ls-files '*.cc' '*.h' '*.c')

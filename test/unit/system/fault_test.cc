@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <numeric>
@@ -106,6 +107,116 @@ TEST(Mismatch, DifferentCountsAreNamedOnBothSides) {
     EXPECT_THAT(outcome.output, HasSubstr("1001"));
     EXPECT_LT(outcome.seconds, 9);
   }
+}
+
+TEST(Mismatch, DifferentOperatorsOnTwoVirtualHostsNeverExchangeData) {
+  Ranks ranks(2, {{"NCCOM_TIMEOUT", "2"}, {"NCCL_HOSTID", kHalves}},
+              [](int rank, const ncclUniqueId& id) {
+                ncclComm_t comm = nullptr;
+                void* buffer = nullptr;
+                MUST(nccomSetDevice(rank));
+                MUST(ncclCommInitRank(&comm, 2, id, rank));
+                MUST(ncclMemAlloc(&buffer, 4096));
+                MUST(ncclAllReduce(buffer, buffer, 100, ncclFloat, rank == 0 ? ncclSum : ncclMax,
+                                   comm, nullptr));
+                MUST(nccomStreamSynchronize(nullptr));
+                return 0;
+              });
+  for (const Outcome& outcome : ranks.wait(30)) {
+    SCOPED_TRACE(outcome.output);
+    EXPECT_EQ(outcome.status, kFailedStatus);
+    EXPECT_THAT(outcome.output, HasSubstr("the network (rank "));
+  }
+}
+
+TEST(Messages, GroupsOfOneSideNeedNotBeGroupsOfTheOther) {
+  Ranks ranks(2, {}, [](int rank, const ncclUniqueId& id) {
+    ncclComm_t comm = nullptr;
+    int* buffer = nullptr;
+    MUST(nccomSetDevice(rank));
+    MUST(ncclCommInitRank(&comm, 2, id, rank));
+    MUST(ncclMemAlloc(reinterpret_cast<void**>(&buffer), 4096));
+    if (rank == 0) {
+      buffer[0] = 11;
+      buffer[1] = 22;
+      MUST(ncclGroupStart());
+      MUST(ncclSend(buffer, 1, ncclInt, 1, comm, nullptr));
+      MUST(ncclSend(buffer + 1, 1, ncclInt, 1, comm, nullptr));
+      MUST(ncclGroupEnd());
+      MUST(nccomStreamSynchronize(nullptr));
+      return 0;
+    }
+    MUST(ncclRecv(buffer, 1, ncclInt, 0, comm, nullptr));
+    MUST(ncclRecv(buffer + 1, 1, ncclInt, 0, comm, nullptr));
+    MUST(nccomStreamSynchronize(nullptr));
+    return buffer[0] == 11 && buffer[1] == 22 ? 0 : 1;
+  });
+  for (const Outcome& outcome : ranks.wait(30))
+    EXPECT_EQ(outcome.status, 0) << outcome.output;
+}
+
+TEST(NullStream, IsTheCommunicatorsDevices) {
+  Ranks ranks(1, {{"NCCOM_TIMEOUT", "5"}}, [](int, const ncclUniqueId&) {
+    constexpr int kRanks = 3;
+    ncclComm_t comms[kRanks];
+    int* buffers[kRanks];
+    MUST(ncclCommInitAll(comms, kRanks, nullptr));
+    for (int r = 0; r < kRanks; ++r) {
+      MUST(ncclMemAlloc(reinterpret_cast<void**>(&buffers[r]), 4096));
+      buffers[r][0] = r + 1;
+    }
+    // The thread's device stays 0 all the time, and nothing is grouped.
+    for (int r = 0; r < kRanks; ++r) {
+      MUST(ncclAllReduce(buffers[r], buffers[r], 1, ncclInt, ncclSum, comms[r], nullptr));
+    }
+    MUST(nccomStreamSynchronize(nullptr));
+    int wrong = 0;
+    for (int r = 0; r < kRanks; ++r) {
+      wrong += buffers[r][0] != 6;
+      MUST(ncclCommDestroy(comms[r]));
+    }
+    return wrong;
+  });
+  for (const Outcome& outcome : ranks.wait(30))
+    EXPECT_EQ(outcome.status, 0) << outcome.output;
+}
+
+TEST(Fork, OfAProcessWithADeviceHarmsNeitherSide) {
+  Ranks ranks(1, {}, [](int, const ncclUniqueId&) {
+    ncclComm_t comm = nullptr;
+    int* buffer = nullptr;
+    MUST(ncclCommInitAll(&comm, 1, nullptr));
+    MUST(ncclMemAlloc(reinterpret_cast<void**>(&buffer), 4096));
+    const pid_t child = fork();
+    if (child == 0) {
+      ncclResult_t asyncError = ncclSuccess;
+      const bool refused = ncclCommGetAsyncError(comm, &asyncError) == ncclInvalidUsage &&
+                           ncclCommDestroy(comm) == ncclInvalidUsage;
+      _exit(refused ? 0 : 1);
+    }
+    int status = 1;
+    waitpid(child, &status, 0);
+    MUST(ncclAllReduce(buffer, buffer, 1, ncclInt, ncclSum, comm, nullptr));
+    MUST(nccomStreamSynchronize(nullptr));
+    MUST(ncclCommDestroy(comm));
+    return status;
+  });
+  for (const Outcome& outcome : ranks.wait(30))
+    EXPECT_EQ(outcome.status, 0) << outcome.output;
+}
+
+TEST(Events, ThatWereDestroyedAreErrors) {
+  Ranks ranks(1, {}, [](int, const ncclUniqueId&) {
+    nccomEvent_t event = nullptr;
+    MUST(nccomEventCreate(&event));
+    MUST(nccomEventDestroy(event));
+    const bool refused = nccomEventDestroy(event) == ncclInvalidArgument &&
+                         nccomEventRecord(event, nullptr) == ncclInvalidArgument &&
+                         nccomEventQuery(event) == ncclInvalidArgument;
+    return refused ? 0 : 1;
+  });
+  for (const Outcome& outcome : ranks.wait(30))
+    EXPECT_EQ(outcome.status, 0) << outcome.output;
 }
 
 TEST(Init, TwoRanksOnOneDeviceAreBothNamed) {
