@@ -264,6 +264,11 @@ Status Comm::checkBuffers(const char* what, const std::vector<uint64_t>& touched
                   "rank %d: %s[%zu] at %p is not aligned to its elements of %llu bytes", rank(),
                   what, i, buffer.address, number(elementBytes));
     }
+    const Status usable = runtime_.hbm().checkUse(buffer.address, touched[i]);
+    if (!usable.ok()) {
+      return fail(ncclInvalidArgument, "rank %d: %s[%zu]: %s", rank(), what, i,
+                  usable.error().message.c_str());
+    }
   }
   return Ok{};
 }

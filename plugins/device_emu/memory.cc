@@ -206,6 +206,24 @@ Result<void*> Hbm::alloc(size_t bytes) {
   return address;
 }
 
+Status Hbm::checkUse(const void* address, uint64_t bytes) const {
+  if (!contains(address, 1)) return Ok{};
+  std::optional<Range> block;
+  {
+    const std::lock_guard lock(mutex_);
+    block = ranges_.find(offsetOf(address));
+  }
+  if (!block) {
+    return fail(ncclInvalidArgument, "device memory at %p is not allocated (freed before?)",
+                address);
+  }
+  const uint64_t left = block->offset + block->bytes - offsetOf(address);
+  if (bytes <= left) return Ok{};
+  return fail(ncclInvalidArgument,
+              "%llu bytes at %p are more than the %llu left of its block of device memory",
+              ull{bytes}, address, ull{left});
+}
+
 Status Hbm::free(void* address) {
   if (address == nullptr) return Ok{};
   EMU_TRY(ownedByThisProcess("free"));

@@ -82,6 +82,11 @@ class Hbm {
 
   /// Whether all of [address, address + bytes) is device memory, allocated or not.
   bool contains(const void* address, size_t bytes) const;
+  /// Whether an operation may use [address, address + bytes): memory elsewhere is not ours to
+  /// judge.
+  ///
+  /// @error ncclInvalidArgument  device memory that is not all in one block that alloc() gave out
+  Status checkUse(const void* address, uint64_t bytes) const;
   /// @param address  within device memory
   uint64_t offsetOf(const void* address) const {
     return static_cast<uint64_t>(static_cast<const std::byte*>(address) - base());

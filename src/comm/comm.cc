@@ -117,6 +117,12 @@ Status Communicator::connect(const std::vector<encConnection>& connections) {
   return state();  // the first cause, which may have come from another rank
 }
 
+Status Communicator::launched(Status status) {
+  // Where the proxy has been told of the operation, a refusal cannot be taken back.
+  if (!status.ok() && links_->needed()) failWith(status.error());
+  return status;
+}
+
 Status Communicator::launch(const CollectiveCall& call) {
   TRY(usable());
   uint64_t preMulScale = 0;
@@ -124,7 +130,7 @@ Status Communicator::launch(const CollectiveCall& call) {
     const std::lock_guard lock(mutex_);
     preMulScale = redOps_[redOpIndex(call.redOp)].scale;
   }
-  return launcher_->launch(call, preMulScale);
+  return launched(launcher_->launch(call, preMulScale));
 }
 
 Status Communicator::launch(const std::vector<MessageCall>& calls) {
@@ -134,7 +140,7 @@ Status Communicator::launch(const std::vector<MessageCall>& calls) {
     return fail(ncclInvalidUsage,
                 "rank %d: sends and receives of one group are on different streams", rank());
   }
-  return launcher_->launch(calls);
+  return launched(launcher_->launch(calls));
 }
 
 Status Communicator::synchronize() {

@@ -101,6 +101,7 @@ class Communicator {
   };
 
   Status usable();
+  Status launched(Status status);
   Status connect(const std::vector<encConnection>& connections);
   /// Marks it failed; false: it had ended or failed before.
   bool markFailed(const Error& error);

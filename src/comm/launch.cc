@@ -237,9 +237,13 @@ Status Launcher::start(const Loaded& loaded, nccomLaunch_v1& launch, void* strea
   // The proxy learns of the transfers first, so that it knows what an advancing index means.
   for (const NetOperation& operation : loaded.network)
     TRY(links_.submit(operation));
-  launch.opCount = ++opCount_;
+  launch.opCount = opCount_ + 1;
   launch.name = loaded.name.c_str();
-  return device_.launch(loaded.handle, launch, stream);
+  TRY(device_.launch(loaded.handle, launch, stream));
+  // Counted only now: a call that was refused has not happened, on any rank's count.
+  ++opCount_;
+  if (launch.collective != 0) ++collectives_;
+  return Ok{};
 }
 
 Status Launcher::launch(const CollectiveCall& call, uint64_t preMulScale) {
@@ -284,7 +288,7 @@ Status Launcher::launchCollective(const CollectiveCall& call, uint64_t preMulSca
   const nccomBufferBinding_v1 output{call.recv, recvBytes};
   const LaunchScale scale = scaleOf(call, info_.rank_n, preMulScale);
   nccomLaunch_v1 launch{};
-  launch.collective = ++collectives_;
+  launch.collective = collectives_ + 1;
   launch.inputs = &input;
   launch.outputs = &output;
   launch.nInputs = launch.nOutputs = 1;

@@ -205,6 +205,29 @@ TEST(Fork, OfAProcessWithADeviceHarmsNeitherSide) {
     EXPECT_EQ(outcome.status, 0) << outcome.output;
 }
 
+TEST(Buffers, BeyondTheirDeviceMemoryAreErrorsAndTheCommunicatorLivesOn) {
+  Ranks ranks(1, {}, [](int, const ncclUniqueId&) {
+    ncclComm_t comm = nullptr;
+    float* buffer = nullptr;
+    MUST(ncclCommInitAll(&comm, 1, nullptr));
+    MUST(ncclMemAlloc(reinterpret_cast<void**>(&buffer), 4096));
+    float* out = nullptr;
+    MUST(ncclMemAlloc(reinterpret_cast<void**>(&out), 4096));
+    const auto reduce = [&](size_t count) {
+      return ncclAllReduce(buffer, out, count, ncclFloat, ncclSum, comm, nullptr);
+    };
+    if (reduce(4096) != ncclInvalidArgument) return 1;
+    MUST(reduce(1024));
+    MUST(nccomStreamSynchronize(nullptr));
+    MUST(ncclMemFree(out));
+    if (reduce(1024) != ncclInvalidArgument) return 2;
+    MUST(ncclCommDestroy(comm));
+    return 0;
+  });
+  for (const Outcome& outcome : ranks.wait(30))
+    EXPECT_EQ(outcome.status, 0) << outcome.output;
+}
+
 TEST(Events, ThatWereDestroyedAreErrors) {
   Ranks ranks(1, {}, [](int, const ncclUniqueId&) {
     nccomEvent_t event = nullptr;
