@@ -133,7 +133,9 @@ void Runtime::drain(Comm& comm) {
 Status Runtime::destroyComm(Comm& comm) {
   schedule_->close(comm);
   if (!schedule_->idle(comm)) {
-    comm.abort(fail(ncclInvalidUsage, "its communicator was destroyed while operations ran"));
+    // Peers may pass the text on as it is, so it names the rank.
+    comm.abort(fail(ncclInvalidUsage,
+                    "rank %d: its communicator was destroyed while operations ran", comm.rank()));
     drain(comm);
   }
   const std::shared_ptr<Comm> keep = findComm(&comm.page());
