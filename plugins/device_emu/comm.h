@@ -127,6 +127,8 @@ class Comm {
 
   // ---- the current operation: see lifecycle.h and executor.h ----
   std::atomic<Phase> phase{Phase::kIdle};
+  /// Whether an operation was activated and has not ended. seq_cst: see Engine::leave().
+  bool live() const { return phase.load(std::memory_order_seq_cst) != Phase::kIdle; }
   std::atomic<Op*> current{nullptr};   // set before phase becomes kStarting
   std::atomic<uint32_t> remaining{0};  // queues that are not finished
   std::atomic<bool> control{false};    // held by the thread that starts or ends the operation

@@ -63,7 +63,6 @@ class Engine : public ScheduleClient {
   void share(const Context& context);
 
   uint64_t tileBytes(uint32_t buffers) const;
-  uint32_t workers() const;
 
   void activate(Op& op) override;
   void wake(Waiter& waiter) override;
