@@ -230,7 +230,10 @@ void Engine::launched(Comm& comm, uint64_t volume) {
     more = context.exhausted || runnable(comm) || anyRunnable(context);
     context.exhausted = false;
   }
-  if (more) doorbell_.ring();
+  if (!more) return;
+  // Long enough to be worth waking a worker, whoever comes next.
+  if (volume > kInlineBytes) giveUpReserved();
+  doorbell_.ring();
 }
 
 void Engine::lookOnce() {

@@ -29,6 +29,11 @@ struct EngineLimits {
 // one of the workers at theirs; whoever comes second waits on its bench, until there is more than
 // one thing to do or it is needed as listener. So a semaphore raised from outside wakes one thread.
 //
+// A program that synchronises again and again is not worth waking a worker in between: the last
+// helper leaves its place as if it were still there, if a worker, the sentry, is taking naps of 1
+// ms just then. Who comes next takes that place. If nobody has come in a whole nap, the sentry
+// gives the place up and goes to work. The sentry naps as long as helpers come and go.
+//
 // Nothing is lost inside the process without doorbells: who raises a semaphore goes on with the
 // queue parked there, who parks a queue looks again after letting go of it, and a thread sleeps
 // only after it has announced that and then looked at everything once more.
@@ -101,14 +106,19 @@ class Engine : public ScheduleClient {
   void addWorkers();
   void workerLoop(Worker& self, uint32_t index);
   void restWorker(Lease& lease, Worker& self, uint32_t index);
+  bool startNap();
+  void endNap();
+  void giveUpReserved();
   void sitWorker(Worker& self);
   bool allowed(uint32_t index) const;
 
   Doorbell& doorbell_;
   const EngineLimits limits_;
   std::atomic<uint64_t> generation_{1};
-  std::atomic<uint32_t> places_{1};         // how many may work at a time
-  std::atomic<uint32_t> competing_{1};      // ranks of this host, seen from our communicators
+  std::atomic<uint32_t> places_{1};     // how many may work at a time
+  std::atomic<uint32_t> competing_{1};  // ranks of this host, seen from our communicators
+  std::atomic<uint32_t> idleRounds_{0};
+  std::atomic<int64_t> spinNs_{0};          // how long it has proved useful to spin
   std::atomic<uint32_t> awake_{0};          // threads at work, as opposed to asleep
   std::atomic<uint32_t> benched_{0};        // threads that share() could wake; a hint
   std::atomic<Waiter*> listener_{nullptr};  // the helper that sleeps at the doorbell
@@ -122,6 +132,10 @@ class Engine : public ScheduleClient {
   std::vector<Waiter*> surplus_;                    // helpers without a place
   std::vector<Waiter*> seated_;                     // helpers with a place, on their bench
   std::vector<std::unique_ptr<Worker>> workers_;
+  uint64_t joins_ = 0;     // helpers that have come so far
+  uint64_t napJoins_ = 0;  // the same when the nap began
+  bool napping_ = false;   // the sentry will look within a nap
+  bool reserved_ = false;  // a helper has left and kept its place
 };
 
 }  // namespace nccom::emu

@@ -1,6 +1,7 @@
 // What the engine's two halves (engine.cc: the work, engine_threads.cc: who does it) share.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <mutex>
@@ -45,30 +46,46 @@ struct Engine::Lease {
 };
 
 /// How long to keep looking before going to sleep. Not at all where the ranks of the host outnumber
-/// its cores. Nobody yields: on a busy machine that is to queue up behind every other program,
+/// its cores. Elsewhere as long as it helps: who spins on the core that its partner needs waits in
+/// vain, so the time is halved with every vain wait and doubled with every other; now and then it
+/// is tried again. Nobody yields: on a busy machine that is to queue up behind every other program,
 /// while a sleeper that is woken goes before them.
 class Engine::Idle {
  public:
-  explicit Idle(const Engine& engine) : engine_(engine) {}
+  explicit Idle(Engine& engine) : engine_(engine) {}
 
-  void reset() { looks_ = 0; }
+  /// There was something to do.
+  void found() {
+    if (looks_ > 0) adapt(std::min(kMost, std::max(limit_ * 2, kLeast)));
+    looks_ = 0;
+  }
 
   /// @return false: time to sleep
   bool spin() {
-    if (engine_.competing_.load(std::memory_order_relaxed) <= engine_.limits_.cores) {
-      if (looks_++ == 0) since_ = Clock::now();
-      if (Clock::now() - since_ < kSpin) {
-        pause();
-        return true;
-      }
+    if (engine_.competing_.load(std::memory_order_relaxed) > engine_.limits_.cores) return false;
+    if (looks_++ == 0) {
+      since_ = Clock::now();
+      limit_ = nanoseconds(engine_.spinNs_.load(std::memory_order_relaxed));
+      const uint32_t round = engine_.idleRounds_.fetch_add(1, std::memory_order_relaxed);
+      if (round % kRetry == 0) limit_ = kMost;
     }
-    reset();
+    if (Clock::now() - since_ < limit_) {
+      pause();
+      return true;
+    }
+    adapt(limit_ / 2 < kLeast ? nanoseconds(0) : limit_ / 2);
+    looks_ = 0;
     return false;
   }
 
  private:
-  static constexpr std::chrono::nanoseconds kSpin =
-      std::chrono::microseconds(40);  // about two context switches
+  using nanoseconds = std::chrono::nanoseconds;
+  static constexpr nanoseconds kMost = std::chrono::microseconds(40);  // several context switches
+  static constexpr nanoseconds kLeast = std::chrono::microseconds(1);
+  static constexpr uint32_t kRetry = 64;
+
+  // relaxed: a measure, shared by the threads of the engine
+  void adapt(nanoseconds limit) { engine_.spinNs_.store(limit.count(), std::memory_order_relaxed); }
 
   static void pause() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -77,8 +94,9 @@ class Engine::Idle {
 #endif
   }
 
-  const Engine& engine_;
+  Engine& engine_;
   uint32_t looks_ = 0;
+  nanoseconds limit_{0};
   Clock::time_point since_;
 };
 

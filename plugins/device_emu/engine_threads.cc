@@ -14,6 +14,7 @@ namespace {
 
 using std::chrono::nanoseconds;
 
+constexpr nanoseconds kNap = std::chrono::milliseconds(1);
 constexpr nanoseconds kBenchTime = std::chrono::seconds(1);  // an upper bound, for robustness only
 
 /// Signals are for the application's threads.
@@ -38,7 +39,7 @@ void Engine::help(Schedule& schedule, Waiter& waiter) {
       if (!placed) {
         placed = waitForPlace(waiter);
       } else if (work(*lease.context)) {
-        idle.reset();
+        idle.found();
       } else if (!waiter.done.load(std::memory_order_acquire) && !idle.spin()) {
         rest(lease, waiter);
       }
@@ -56,6 +57,12 @@ void Engine::help(Schedule& schedule, Waiter& waiter) {
 /// @return whether the waiter has a place; if not, it is among the surplus
 bool Engine::join(Waiter& waiter) {
   const std::lock_guard lock(roster_);
+  joins_++;
+  if (reserved_) {
+    reserved_ = false;
+    awake_.fetch_add(1, std::memory_order_relaxed);
+    return true;
+  }
   if (doorbell_.helpers.load(std::memory_order_relaxed) >=
       places_.load(std::memory_order_relaxed)) {
     surplus_.push_back(&waiter);
@@ -71,6 +78,11 @@ void Engine::leave(Context& context) {
   refresh(context);
   const std::lock_guard lock(roster_);
   awake_.fetch_sub(1, std::memory_order_relaxed);
+  const bool last = doorbell_.helpers.load(std::memory_order_relaxed) == 1 && surplus_.empty();
+  if (last && napping_ && !anyRunnable(context)) {
+    reserved_ = true;  // what is raised from now on is found by the next helper, or after the nap
+    return;
+  }
   const uint32_t left = doorbell_.helpers.fetch_sub(1, std::memory_order_seq_cst) - 1;  // D1
   if (left > 0) {
     if (listener_.load(std::memory_order_seq_cst) == nullptr && !seated_.empty()) {
@@ -218,7 +230,7 @@ void Engine::workerLoop(Worker& self, uint32_t index) {
   while (!stop_.load(std::memory_order_acquire)) {
     if (allowed(index)) {
       if (work(*lease.context)) {
-        idle.reset();
+        idle.found();
         continue;
       }
       if (idle.spin()) continue;
@@ -230,6 +242,31 @@ void Engine::workerLoop(Worker& self, uint32_t index) {
   awake_.fetch_sub(1, std::memory_order_relaxed);
 }
 
+/// Whether the sentry should look again soon.
+bool Engine::startNap() {
+  const std::lock_guard lock(roster_);
+  napping_ =
+      reserved_ || (joins_ != napJoins_ && doorbell_.helpers.load(std::memory_order_relaxed) > 0);
+  napJoins_ = joins_;
+  return napping_;
+}
+
+/// Gives up a place that nobody has come back to.
+void Engine::endNap() {
+  const std::lock_guard lock(roster_);
+  napping_ = false;
+  if (!reserved_ || joins_ != napJoins_) return;
+  reserved_ = false;
+  doorbell_.helpers.fetch_sub(1, std::memory_order_seq_cst);  // D1; then we look at all queues
+}
+
+void Engine::giveUpReserved() {
+  const std::lock_guard lock(roster_);
+  if (!reserved_) return;
+  reserved_ = false;
+  doorbell_.helpers.fetch_sub(1, std::memory_order_seq_cst);  // D1; the caller rings
+}
+
 void Engine::restWorker(Lease& lease, Worker& self, uint32_t index) {
   Context& context = *lease.context;
   awake_.fetch_sub(1, std::memory_order_relaxed);
@@ -239,9 +276,11 @@ void Engine::restWorker(Lease& lease, Worker& self, uint32_t index) {
     if (stop_.load(std::memory_order_seq_cst) || (allowed(index) && anyRunnable(context))) {
       doorbell_.workerBell.cancelWait();
     } else {
-      const nanoseconds time = sleepTime(context);
+      nanoseconds time = allowed(index) ? sleepTime(context) : kBenchTime;
+      if (startNap()) time = kNap;
       lease.forget();
-      doorbell_.workerBell.commitWait(key, allowed(index) ? time : kBenchTime);
+      doorbell_.workerBell.commitWait(key, time);
+      endNap();
     }
     workerListens_.store(false, std::memory_order_seq_cst);
   } else {

@@ -24,9 +24,7 @@ bool isNarrowFloat(ncclDataType_t type) {
 }  // namespace
 
 void raiseSemaphore(Context& context, Comm& comm, Peer& peer, uint32_t semaphore, uint64_t value) {
-  // S seq_cst: releases what the queue wrote, pairs with the acquire of the wait; and is ordered
-  // before the looks for somebody waiting (`parked`, the doorbell)
-  peer.semaphores[semaphore].value.fetch_add(value, std::memory_order_seq_cst);
+  if (!peer.semaphores[semaphore].raise(value)) return;
   if (!peer.sameProcess()) {
     peer.doorbell->ring();
     return;
@@ -96,19 +94,18 @@ bool Executor::wait(const nccomDesc_v1& desc) {
   const int64_t value = desc.value + desc.stride * static_cast<int64_t>(run_.iteration) +
                         static_cast<int64_t>(comm_.base[desc.semaphore]);
   const auto target = static_cast<uint64_t>(std::max<int64_t>(value, 0));
-  const std::atomic<uint64_t>& cell = comm_.semaphores()[desc.semaphore].value;
-  std::atomic<uint32_t>& parked = comm_.parked[desc.semaphore];
+  SemaphoreCell& cell = comm_.semaphores()[desc.semaphore];
   // acquire, pairs with S
-  bool there = cell.load(std::memory_order_acquire) >= target;
-  if (!there) {
-    // seq_cst, pairs with raiseSemaphore(): either it sees us, or park() sees its increment
-    parked.store(queue_ + 1, std::memory_order_seq_cst);
+  if (cell.value.load(std::memory_order_acquire) < target) {
+    // seq_cst, pairs with SemaphoreCell::raise(): either it sees us, or park() sees its increment
+    comm_.parked[desc.semaphore].store(queue_ + 1, std::memory_order_seq_cst);
+    cell.awaited.store(target, std::memory_order_seq_cst);
     run_.semaphore.store(desc.semaphore, std::memory_order_relaxed);
-    there = !park(run_, WaitKind::kSemaphore, desc.rank, cell, target);
-    if (!there) return false;
+    if (park(run_, WaitKind::kSemaphore, desc.rank, cell.value, target)) return false;
   }
-  if (parked.load(std::memory_order_relaxed) == queue_ + 1) {
-    parked.store(0, std::memory_order_relaxed);
+  // relaxed: a raise that still sees it wakes us in vain
+  if (cell.awaited.load(std::memory_order_relaxed) != 0) {
+    cell.awaited.store(0, std::memory_order_relaxed);
   }
   unpark(run_);
   return true;

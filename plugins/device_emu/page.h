@@ -135,8 +135,20 @@ struct SharedError {
   char text[kErrorBytes];
 };
 
+/// A semaphore, and what the queue that is stopped at it waits for; 0: none is. Whoever raises it
+/// and sees that value reached wakes the owner; else nobody needs to hear of it.
 struct alignas(64) SemaphoreCell {
   std::atomic<uint64_t> value;
+  std::atomic<uint64_t> awaited;
+
+  /// @return whether the owner's queue may go on
+  // S seq_cst: releases what was written before, pairs with the acquire of the wait; and ordered
+  // before the look at `awaited`, whose writer looks at `value` afterwards
+  bool raise(uint64_t by) {
+    const uint64_t raised = value.fetch_add(by, std::memory_order_seq_cst) + by;
+    const uint64_t wanted = awaited.load(std::memory_order_seq_cst);
+    return wanted != 0 && raised >= wanted;
+  }
 };
 
 struct alignas(64) LockCell {

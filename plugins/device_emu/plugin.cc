@@ -275,10 +275,7 @@ ncclResult_t semaphoreAdd(void* handle, uint32_t semaphore, uint64_t value) {
       return fail(ncclInvalidArgument, "rank %d: semaphore %u of %u", comm.rank(), semaphore,
                   comm.config().nSemaphores);
     }
-    // seq_cst: release what came from the network, pairs with the wait's acquire; ordered before
-    // the doorbell's look
-    comm.semaphores()[semaphore].value.fetch_add(value, std::memory_order_seq_cst);
-    comm.runtime().doorbell().ring();
+    if (comm.semaphores()[semaphore].raise(value)) comm.runtime().doorbell().ring();
     return Ok{};
   });
 }
