@@ -139,14 +139,29 @@ void Comm::raise(const Error& error) {
   const std::lock_guard lock(outside_);
   if (left_ || !claimError(*page_, error)) return;
   spread(error);
-  const nccomHostCalls_v1& host = config_.host;
-  if (host.failed != nullptr) host.failed(host.arg, error.code, error.message.c_str());
+  tellHost(error);
 }
 
 void Comm::abort(const Error& error) {
   const std::lock_guard lock(outside_);
   if (left_ || !claimError(*page_, error)) return;
+  told_ = true;
   spread(fail(ncclRemoteError, "rank %d was aborted: %s", rank(), error.message.c_str()));
+}
+
+Error Comm::toldCause() {
+  Error error = cause();
+  const std::lock_guard lock(outside_);
+  if (!left_) tellHost(error);
+  return error;
+}
+
+/// `outside_` is held.
+void Comm::tellHost(const Error& error) {
+  if (told_) return;
+  told_ = true;
+  const nccomHostCalls_v1& host = config_.host;
+  if (host.failed != nullptr) host.failed(host.arg, error.code, error.message.c_str());
 }
 
 /// `outside_` is held.
@@ -300,7 +315,7 @@ Op& Comm::freeOp() {
 }
 
 Result<Op*> Comm::prepare(void* handle, const nccomLaunch_v1& launch) {
-  if (failed()) return cause();
+  if (failed()) return toldCause();
   std::shared_ptr<const LoadedProgram> program;
   {
     const std::lock_guard lock(opsMutex_);

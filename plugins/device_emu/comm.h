@@ -116,6 +116,9 @@ class Comm {
   void abort(const Error& error);
   /// The cause; to be called when failed().
   Error cause() const;
+  /// The cause, for an operation that ends with it. The host hears of it before: else a user could
+  /// see the failure and end the process, and the other hosts would hear of nothing but that.
+  Error toldCause();
   /// Text of cause() that lives as long as this.
   const char* causeText() const;
   /// Makes sure that every peer has heard, and says whether all have stopped touching memory.
@@ -167,6 +170,7 @@ class Comm {
                       uint64_t elementBytes) const;
   Op& freeOp();
   void spread(const Error& error);
+  void tellHost(const Error& error);
 
   Runtime& runtime_;
   nccomDeviceCommConfig_v1 config_;
@@ -185,6 +189,7 @@ class Comm {
   // not happen after leave().
   std::mutex outside_;
   bool left_ = false;
+  bool told_ = false;  // the host knows of the failure; guarded by outside_
 
   std::mutex opsMutex_;  // guards ops_ and programs_
   std::vector<std::unique_ptr<Op>> ops_;

@@ -246,7 +246,7 @@ class Finish {
     } else if (!quiet()) {
       return false;
     }
-    end(finished ? Status(Ok{}) : Status(comm_.cause()));
+    end(finished ? Status(Ok{}) : Status(comm_.toldCause()));
     return true;
   }
 

@@ -124,7 +124,7 @@ void Runtime::help(std::function<bool()> ready) {
 
 void Runtime::drain(Comm& comm) {
   if (comm.failed()) {
-    schedule_->cancel(comm, comm.cause());
+    schedule_->cancel(comm, comm.toldCause());
     doorbell_->ring();  // other communicators' operations may have come to the head of a stream
   }
   help(schedule_->untilIdle(comm));

@@ -163,8 +163,8 @@ typedef struct {
   /* Lets the network make progress from inside the engine; returns 1 if anything moved. May be
    * NULL. */
   int (*netProgress)(void* arg);
-  /* The communicator failed by itself (deadline, mismatched call): tell the others. Once. May be
-   * NULL. */
+  /* The communicator failed by itself (deadline, mismatched call) or through a rank of this host:
+   * tell the others. Once, before an operation is seen to end with the failure. May be NULL. */
   void (*failed)(void* arg, ncclResult_t code, const char* text);
 } nccomHostCalls_v1;
 

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <mutex>
 #include <thread>
 
@@ -51,6 +52,10 @@ class EngineFailure : public testing::TestWithParam<int> {
       world.destroy(r);
     return told_.texts;
   }
+  size_t toldSoFar() {
+    const std::lock_guard lock(told_.mutex);
+    return told_.texts.size();
+  }
 
  private:
   Told told_;
@@ -77,7 +82,7 @@ TEST_P(EngineFailure, AMismatchedCallIsNamedOnBothSides) {
     if (first.empty()) first = text;
     EXPECT_EQ(text, first) << "rank " << r;
   }
-  EXPECT_EQ(told(world).size(), 1U);
+  EXPECT_EQ(told(world), vector<std::string>(4, first)) << "each rank's host, once";
 }
 
 TEST_P(EngineFailure, CallsOfOneNameThatDifferOtherwiseSayHow) {
@@ -117,7 +122,7 @@ TEST_P(EngineFailure, ADeadlineNamesTheRankThatHasNotCalled) {
               HasSubstr("rank 1 has not called it: its last operation is 1 (Barrier 1), ended"));
   EXPECT_THAT(text, HasSubstr("channel 0 queue 0 step Sync waits for semaphore 0 >= 3 (found 2)"));
   EXPECT_EQ(world.commError(1), text) << "the one that was missing hears of it, too";
-  EXPECT_EQ(told(world), vector<std::string>{text});
+  EXPECT_EQ(told(world), vector<std::string>(3, text)) << "the hosts of those that called";
 }
 
 TEST_P(EngineFailure, WaitsForANetworkThatDoesNotAnswerAreReportedAsOne) {
@@ -147,7 +152,24 @@ TEST_P(EngineFailure, AbortIsBoundedAndKeepsTheFirstCause) {
   EXPECT_EQ(world.sync(2), "rank 3 was aborted: the other host is gone");
   EXPECT_EQ(world.commError(1), "rank 3 was aborted: the other host is gone");
   EXPECT_EQ(emu().commAbort(world.comm(0), ncclSuccess, "no failure"), ncclInvalidArgument);
-  EXPECT_TRUE(told(world).empty()) << "the host knows: it gave the order";
+  const vector<std::string> heard = told(world);
+  EXPECT_FALSE(std::count(heard.begin(), heard.end(), "the other host is gone"))
+      << "the host knows: it gave the order";
+}
+
+// A user who sees the failure may end the process at once: then the other hosts must have heard of
+// the cause, not only of a process that ended.
+TEST_P(EngineFailure, TheHostHearsBeforeTheStreamShowsIt) {
+  World world(options(4));
+  for (int r = 0; r < 3; r++) {
+    ASSERT_EQ(launch(world.comm(r), world.load(r, barrier(r, 4)), {{}, {}, 1, 1}, world.stream(r)),
+              ncclSuccess);
+  }
+  ASSERT_EQ(emu().commAbort(world.comm(3), ncclRemoteError, "gone"), ncclSuccess);
+  for (size_t r = 0; r < 3; r++) {
+    EXPECT_EQ(world.sync(static_cast<int>(r)), "rank 3 was aborted: gone");
+    EXPECT_GE(toldSoFar(), r + 1) << "rank " << r;
+  }
 }
 
 TEST_P(EngineFailure, LaunchesOnAFailedCommunicatorEndAtOnceWithItsCause) {
