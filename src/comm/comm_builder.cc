@@ -235,7 +235,9 @@ Status CommBuilder::openLinks() {
   setup.proxy = &process_.proxy();
   setup.bootstrap = comm->bootstrap_.get();
   setup.device = comm->device_.get();
-  setup.failed = [comm](const Error& error) { comm->failWith(error); };
+  setup.failed = [comm](const Error& error) {
+    comm->process_.monitor().suspect(comm->member_, error.code, error.message);
+  };
   const auto graph = graph_;
   const int rank = comm->rank();
   setup.netDevice = [graph, rank](int, int channel) { return netDeviceFor(*graph, rank, channel); };

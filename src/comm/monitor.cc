@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -115,6 +116,15 @@ void Monitor::fault(uint64_t member, ncclResult_t code, const std::string& text)
   wake();
 }
 
+void Monitor::suspect(uint64_t member, ncclResult_t code, const std::string& text) {
+  const std::lock_guard lock(mutex_);
+  const auto found = members_.find(member);
+  if (found == members_.end() || found->second.faulted || found->second.suspicion) return;
+  found->second.suspicion = Fault{found->second.rank, code, text};
+  found->second.suspectedUntil = Clock::now() + grace_;
+  wake();
+}
+
 void Monitor::leave(uint64_t member) {
   std::unique_lock lock(mutex_);
   const auto found = members_.find(member);
@@ -159,8 +169,9 @@ void Monitor::run() {
         if (edge.socket) fds.push_back({edge.socket.fd(), events, 0});
       }
     }
+    const int wait = pollMs();
     lock.unlock();
-    const int ready = poll(fds.data(), fds.size(), -1);
+    const int ready = poll(fds.data(), fds.size(), wait);
     lock.lock();
     uint64_t count = 0;
     if (ready > 0 && fds[0].revents != 0 && read(wake_.get(), &count, sizeof count) < 0 &&
@@ -168,14 +179,39 @@ void Monitor::run() {
       WARN("monitor: eventfd: %s", strerror(errno));
     }
     calls.clear();
-    for (auto& [id, member] : members_)
+    for (auto& [id, member] : members_) {
       step(id, member, calls);
+      judge(id, member, calls);
+    }
     std::erase_if(members_, [](const auto& entry) {
       const Member& member = entry.second;
       return member.left && !member.edges[0].socket && !member.edges[1].socket;
     });
     callBack(calls, lock);
   }
+}
+
+/// Until the first suspicion is due; -1: there is none.
+int Monitor::pollMs() const {
+  int wait = -1;
+  for (const auto& [id, member] : members_) {
+    if (!member.suspicion || member.faulted || member.left) continue;
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(member.suspectedUntil - Clock::now());
+    const int ms = static_cast<int>(std::max<int64_t>(left.count(), 0));
+    wait = wait < 0 ? ms : std::min(wait, ms);
+  }
+  return wait;
+}
+
+/// No better cause has come in time: the suspicion is the fault.
+void Monitor::judge(uint64_t id, Member& member, std::vector<Call>& calls) {
+  if (!member.suspicion || member.faulted || member.left) return;
+  if (Clock::now() < member.suspectedUntil) return;
+  member.faulted = true;
+  for (Edge& edge : member.edges)
+    say(edge, faultMessage(*member.suspicion));
+  calls.push_back({id, member.onFault, *member.suspicion});
 }
 
 void Monitor::step(uint64_t id, Member& member, std::vector<Call>& calls) {

@@ -11,12 +11,14 @@
 // somebody was already done with.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -43,7 +45,10 @@ class Monitor {
   /// block: the other communicators wait for it.
   using OnFault = std::function<void(const Fault&)>;
 
-  Monitor() = default;
+  static constexpr std::chrono::milliseconds kGrace{500};
+
+  /// @param grace  of suspect()
+  explicit Monitor(std::chrono::milliseconds grace = kGrace) : grace_(grace) {}
   /// Members that have not left look lost to their neighbours.
   ~Monitor();
   Monitor(const Monitor&) = delete;
@@ -58,11 +63,17 @@ class Monitor {
   /// of a fault before. Does not call OnFault.
   void fault(uint64_t member, ncclResult_t code, const std::string& text);
 
+  /// The member cannot go on, and may be but the second to fall: a connection to another rank has
+  /// broken, whose cause may be on its way around the ring. Unless that arrives within the grace,
+  /// this is the member's fault: OnFault gets it and the other ranks are told. Does not block.
+  void suspect(uint64_t member, ncclResult_t code, const std::string& text);
+
   /// Leaves in good order. When it returns, the goodbye is on its way and OnFault is not running
   /// and will not be called again. May be called from OnFault.
   void leave(uint64_t member);
 
  private:
+  using Clock = std::chrono::steady_clock;
   struct Edge {  // connection to a neighbour
     Socket socket;
     int peer = -1;
@@ -76,6 +87,8 @@ class Monitor {
     std::shared_ptr<const OnFault> onFault;
     bool left = false;
     bool faulted = false;
+    std::optional<Fault> suspicion;    // the first
+    Clock::time_point suspectedUntil;  // valid with it
   };
   struct Call {  // of an OnFault
     uint64_t member;
@@ -86,6 +99,8 @@ class Monitor {
   Status begin();
   void wake();
   void run();
+  int pollMs() const;
+  void judge(uint64_t id, Member& member, std::vector<Call>& calls);
   void step(uint64_t id, Member& member, std::vector<Call>& calls);
   void receive(Edge& edge, std::vector<Fault>& faults);
   std::string takeMessages(Edge& edge, std::vector<Fault>& faults);
@@ -93,6 +108,7 @@ class Monitor {
   static void flush(Edge& edge);
   void callBack(const std::vector<Call>& calls, std::unique_lock<std::mutex>& lock);
 
+  const std::chrono::milliseconds grace_;
   std::mutex mutex_;  // guards all below; the thread lets go of it to poll and to call back
   std::condition_variable called_;
   uint64_t calling_ = 0;  // the member whose OnFault is running

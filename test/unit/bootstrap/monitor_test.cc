@@ -42,11 +42,12 @@ class Heard {
 
 /// Ranks of which each has a monitor of its own, as if each were a process.
 struct Watched {
-  explicit Watched(int nRanks) : heard(static_cast<size_t>(nRanks)) {
+  explicit Watched(int nRanks, std::chrono::milliseconds grace = Monitor::kGrace)
+      : heard(static_cast<size_t>(nRanks)) {
     World world = startWorld(roots, roots.getUniqueId(loopback()).value(), nRanks);
     EXPECT_TRUE(world.ok()) << world.errors();
     for (int rank = 0; rank < nRanks; rank++) {
-      monitors.push_back(std::make_unique<Monitor>());
+      monitors.push_back(std::make_unique<Monitor>(grace));
       heard[rank] = std::make_unique<Heard>();
       members.push_back(join(*monitors.back(), *world.ranks[rank], *heard[rank]));
     }
@@ -93,6 +94,22 @@ TEST(Monitor, AFaultReachesEveryOtherRankOnce) {
   for (const int rank : {0, 1, 3, 5})
     EXPECT_EQ(world.heard[rank]->count(), 1U) << "rank " << rank;
   EXPECT_EQ(world.heard[2]->count(), 0U) << "it knows";
+}
+
+TEST(Monitor, ASuspicionYieldsToTheCause) {
+  Watched world(4, std::chrono::hours(1));
+  world.monitors[0]->suspect(world.members[0], ncclRemoteError, "its connection to rank 3 broke");
+  world.monitors[3]->fault(world.members[3], ncclSystemError, "the cause");
+  for (const int rank : {0, 1, 2})
+    EXPECT_EQ(world.heard[rank]->wait(), (Fault{3, ncclSystemError, "the cause"})) << rank;
+}
+
+TEST(Monitor, ASuspicionWithoutACauseIsTheFaultOfAll) {
+  Watched world(4, std::chrono::milliseconds(1));
+  world.monitors[0]->suspect(world.members[0], ncclRemoteError, "a connection broke");
+  world.monitors[0]->suspect(world.members[0], ncclRemoteError, "a second one is not news");
+  for (const int rank : {0, 1, 2, 3})
+    EXPECT_EQ(world.heard[rank]->wait(), (Fault{0, ncclRemoteError, "a connection broke"})) << rank;
 }
 
 TEST(Monitor, TwoFaultsAtOnceGiveEachRankOne) {
