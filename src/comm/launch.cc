@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "enc/buffers.h"
 #include "enc/encd.h"
 #include "enc/select.h"
 #include "misc/datatype.h"
@@ -52,33 +53,6 @@ LaunchScale scaleOf(const CollectiveCall& call, int nRanks, uint64_t preMulScale
     memcpy(&result.scale, &factor, sizeof factor);
   }
   return result;
-}
-
-/// Bytes of this rank's send and receive buffer.
-std::pair<uint64_t, uint64_t> bytesOf(const CollectiveCall& call, int rank, uint64_t nRanks) {
-  const uint64_t block = call.count * ncclTypeSize(call.type);
-  const bool isRoot = rank == call.root;
-  switch (call.op) {
-    case encOp::AllReduce:
-      return {block, block};
-    case encOp::AllGather:
-      return {block, block * nRanks};
-    case encOp::ReduceScatter:
-      return {block * nRanks, block};
-    case encOp::AlltoAll:
-      return {block * nRanks, block * nRanks};
-    case encOp::Broadcast:
-      return {isRoot ? block : 0, block};
-    case encOp::Reduce:
-      return {block, isRoot ? block : 0};
-    case encOp::Gather:
-      return {block, isRoot ? block * nRanks : 0};
-    case encOp::Scatter:
-      return {isRoot ? block * nRanks : 0, block};
-    case encOp::SendRecv:
-      break;
-  }
-  return {0, 0};
 }
 
 std::string nameOf(const encTask& task) {
@@ -282,10 +256,11 @@ Status Launcher::launchInPlaceAlltoAll(const CollectiveCall& call) {
 Status Launcher::launchCollective(const CollectiveCall& call, uint64_t preMulScale) {
   const encTask task = taskOf(call);
   const Loaded& loaded = *TRY(find(task));
-  const auto [sendBytes, recvBytes] =
-      bytesOf(call, info_.rank, static_cast<uint64_t>(info_.rank_n));
-  const nccomBufferBinding_v1 input{const_cast<void*>(call.send), sendBytes};
-  const nccomBufferBinding_v1 output{call.recv, recvBytes};
+  const auto bytesOf = [&](encBuffer buffer) {
+    return encBufferBytes(task, info_.rank, info_.rank_n, buffer, 0);
+  };
+  const nccomBufferBinding_v1 input{const_cast<void*>(call.send), bytesOf(encBuffer::Input)};
+  const nccomBufferBinding_v1 output{call.recv, bytesOf(encBuffer::Output)};
   const LaunchScale scale = scaleOf(call, info_.rank_n, preMulScale);
   nccomLaunch_v1 launch{};
   launch.collective = collectives_ + 1;
