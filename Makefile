@@ -32,7 +32,7 @@ LIB      := $(BUILD)/lib/libnccom.so.2
 PLUGINS  := $(BUILD)/lib/libnccom-device-emu.so $(BUILD)/lib/libnccom-net-ofi.so
 PROGRAMS := $(PERF:test/perf/%.cc=$(BUILD)/bin/%) $(if $(MPICXX),$(PERF:test/perf/%.cc=$(BUILD)/bin/%_mpi))
 TESTS    := $(UNITS:%=$(BUILD)/test/%_test)
-CORELIBS := -lpugixml -lhwloc -lcrypto -ldl
+CORELIBS := -lpugixml -lhwloc -ldl
 
 all: $(LIB) $(PLUGINS) $(PROGRAMS)
 
