@@ -46,7 +46,6 @@ struct Piece {
 enum class InPlace {
   Checked,    // it gives the same result as out of place
   Unchecked,  // it may be called, but ranks overwrite what others are to read
-  None,       // the API has no such call
 };
 
 struct PerfOp {
