@@ -10,7 +10,7 @@ failed=0
 for program in "$build"/test/*_test; do
   [ "$system" = 0 ] && [ "$(basename "$program")" = system_test ] && continue
   log="$program.log"
-  NCCOM_TEST_BUILD=$build timeout -k 10 900 "$program" > "$log" 2>&1
+  LIBNCCOM_TEST_BUILD=$build timeout -k 10 900 "$program" > "$log" 2>&1
   status=$?
   ok=$(grep -c '^\[       OK \]' "$log")
   bad=$(grep -c '^\[  FAILED  \] .* ms)$' "$log")

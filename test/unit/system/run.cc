@@ -53,7 +53,7 @@ std::vector<std::string> resolve(std::vector<std::string> words) {
 }  // namespace
 
 std::string buildDir() {
-  const char* dir = getenv("NCCOM_TEST_BUILD");
+  const char* dir = getenv("LIBNCCOM_TEST_BUILD");
   return dir != nullptr ? dir : "build";
 }
 

@@ -18,7 +18,7 @@ struct Outcome {
   double seconds = 0;
 };
 
-/// The build folder under test: NCCOM_TEST_BUILD, or "build".
+/// The build folder under test: LIBNCCOM_TEST_BUILD, or "build".
 std::string buildDir();
 
 /// A started program; killed with all its children when it goes out of scope.
