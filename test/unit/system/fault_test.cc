@@ -144,11 +144,13 @@ TEST(Messages, GroupsOfOneSideNeedNotBeGroupsOfTheOther) {
       MUST(ncclSend(buffer + 1, 1, ncclInt, 1, comm, nullptr));
       MUST(ncclGroupEnd());
       MUST(nccomStreamSynchronize(nullptr));
+      MUST(ncclCommDestroy(comm));
       return 0;
     }
     MUST(ncclRecv(buffer, 1, ncclInt, 0, comm, nullptr));
     MUST(ncclRecv(buffer + 1, 1, ncclInt, 0, comm, nullptr));
     MUST(nccomStreamSynchronize(nullptr));
+    MUST(ncclCommDestroy(comm));
     return buffer[0] == 11 && buffer[1] == 22 ? 0 : 1;
   });
   for (const Outcome& outcome : ranks.wait(30))
