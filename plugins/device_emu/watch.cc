@@ -83,8 +83,8 @@ void look(Comm& comm, Clock::time_point now) {
   }
   const int64_t limit = comm.config().timeoutMs;
   if (limit == 0 || now - comm.progressAt < std::chrono::milliseconds(limit)) return;
-  comm.raise(fail(ncclRemoteError, "rank %d: %s has made no progress for %lld ms: %s", comm.rank(),
-                  describe(op).c_str(), static_cast<long long>(limit),
+  comm.raise(fail(ncclTimeout, "rank %d: %s has made no progress for %lld ms (NCCOM_TIMEOUT): %s",
+                  comm.rank(), describe(op).c_str(), static_cast<long long>(limit),
                   describeStall(comm).c_str()));
 }
 

@@ -62,7 +62,7 @@ Status BootstrapPort::wait(std::span<pollfd> fds, const Deadline& deadline) {
   bool moved = std::any_of(fds.begin(), fds.end(), isReady);
   if (!pending_.empty() || std::any_of(ours, fds_.end(), isReady)) moved |= takeIn();
   if (!moved && deadline.passed()) {
-    return fail(ncclRemoteError, "no progress within %lld ms",
+    return fail(ncclRemoteError, "no progress within %lld ms (NEURON_CCOM_SOCK_TIMEOUT)",
                 static_cast<long long>(deadline.length().count()));
   }
   return Ok{};

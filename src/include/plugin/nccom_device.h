@@ -175,7 +175,7 @@ typedef struct {
   uint32_t nSemaphores;
   uint32_t nConnections; /* host indices to provide */
   uint64_t scratchBytes;
-  int64_t timeoutMs; /* no progress for so long fails an operation; 0: for ever */
+  int64_t timeoutMs; /* no progress for so long fails an operation, ncclTimeout; 0: for ever */
   nccomHostCalls_v1 host;
 } nccomDeviceCommConfig_v1;
 
