@@ -9,176 +9,112 @@
 namespace nccom {
 namespace {
 
-using Table = std::vector<std::vector<int>>;  // [channel][rank]
-
-/// What only agrees on the weakest host holds for all.
-void mergeGraphs(const std::vector<ncclTopoRanks>& all, ncclRings& rings) {
-  rings.nSearched = all[0].nChannels;
-  rings.bwIntra = all[0].bwIntra;
-  rings.bwInter = all[0].bwInter;
-  for (const ncclTopoRanks& record : all) {
-    rings.nSearched = std::min(rings.nSearched, static_cast<int>(record.nChannels));
-    rings.bwIntra = std::min(rings.bwIntra, record.bwIntra);
-    rings.bwInter = std::min(rings.bwInter, record.bwInter);
-  }
-}
-
-Status checkRecords(int rank, const std::vector<int>& nodeOf,
-                    const std::vector<ncclTopoRanks>& all) {
-  const auto nRanks = static_cast<int>(nodeOf.size());
-  if (all.size() != nodeOf.size() || rank < 0 || rank >= nRanks) {
-    return fail(ncclInvalidArgument, "rank %d with %zu records and %d host indices", rank,
-                all.size(), nRanks);
-  }
-  for (int r = 0; r < nRanks; r++) {
-    if (nodeOf[r] < 0 || nodeOf[r] >= nRanks) {
-      return fail(ncclInvalidArgument, "rank %d has host index %d, expected 0..%d", r, nodeOf[r],
-                  nRanks - 1);
-    }
-    if (all[r].nChannels < 1 || all[r].nChannels > kMaxChannels) {
-      return fail(ncclInvalidArgument, "rank %d has %d channels, expected 1..%d", r,
-                  all[r].nChannels, kMaxChannels);
-    }
-    for (int c = 0; c < all[r].nChannels; c++) {
-      for (const int other :
-           {all[r].ringRecv[c], all[r].ringSend[c], all[r].ringPrev[c], all[r].ringNext[c]}) {
-        if (other >= -1 && other < nRanks) continue;
-        return fail(ncclInvalidArgument, "rank %d names rank %d on channel %d, expected 0..%d", r,
-                    other, c, nRanks - 1);
-      }
-    }
-  }
-  return Ok{};
-}
-
-/// First rank of each host; every host index up to the largest must have one.
-Result<std::vector<int>> firstRanks(const std::vector<int>& nodeOf) {
-  std::vector<int> first;
-  for (int r = 0; r < static_cast<int>(nodeOf.size()); r++) {
-    if (nodeOf[r] >= static_cast<int>(first.size())) first.resize(nodeOf[r] + 1, -1);
-    if (first[nodeOf[r]] == -1) first[nodeOf[r]] = r;
-  }
-  const auto empty = std::find(first.begin(), first.end(), -1);
-  if (empty != first.end()) {
-    return fail(ncclInvalidArgument, "no rank has host index %d of 0..%zu",
-                static_cast<int>(empty - first.begin()), first.size() - 1);
-  }
-  return first;
-}
-
-/// Where channels alternate between two NICs, odd hosts swap each pair, so that traffic stays on
-/// one rail.
-void alternateRails(const std::vector<int>& nodeOf, int nChannels,
-                    std::vector<ncclTopoRanks>& all) {
-  if (nChannels % 2 != 0) return;
-  for (size_t r = 0; r < all.size(); r++) {
-    if (all[r].crossNicRing != 2 || nodeOf[r] % 2 == 0) continue;
-    for (int c = 0; c < nChannels; c += 2) {
-      std::swap(all[r].ringRecv[c], all[r].ringRecv[c + 1]);
-      std::swap(all[r].ringSend[c], all[r].ringSend[c + 1]);
-      std::swap(all[r].ringPrev[c], all[r].ringPrev[c + 1]);
-      std::swap(all[r].ringNext[c], all[r].ringNext[c + 1]);
-    }
-  }
-}
-
-/// The head of each host's part follows the tail of the host before.
-void joinHosts(const std::vector<int>& first, const std::vector<ncclTopoRanks>& all, int channel,
-               std::vector<int>& prev, std::vector<int>& next) {
-  for (size_t r = 0; r < all.size(); r++) {
-    prev[r] = all[r].ringPrev[channel];
-    next[r] = all[r].ringNext[channel];
-  }
-  for (size_t n = 0; n < first.size(); n++) {
-    const int tail = all[first[n]].ringSend[channel];
-    const int head = all[first[(n + 1) % first.size()]].ringRecv[channel];
-    if (tail < 0 || head < 0) continue;  // the ring check will name the gap
-    next[tail] = head;
-    prev[head] = tail;
-  }
-}
-
-}  // namespace
-
-Result<ncclTopoRanks> ncclTopoPreset(const ncclTopoGraph& graph, int rank) {
+/// What a record takes over from the graphs themselves. Places of ranks: none yet.
+ncclTopoRanks emptyRecord(const ncclTopoGraph& ring, const ncclTopoGraph& tree) {
   ncclTopoRanks record;
-  record.nChannels = graph.nChannels;
-  record.crossNicRing = graph.crossNic;
-  record.sameChannels = graph.sameChannels ? 1 : 0;
-  record.typeIntra = static_cast<int32_t>(graph.typeIntra);
-  record.typeInter = static_cast<int32_t>(graph.typeInter);
-  record.bwIntra = graph.bwIntra;
-  record.bwInter = graph.bwInter;
-  for (auto* table : {&record.ringRecv, &record.ringSend, &record.ringPrev, &record.ringNext}) {
+  record.nChannels = std::min(ring.nChannels, tree.nChannels);
+  record.crossNicRing = ring.crossNic;
+  record.sameChannels = ring.sameChannels ? 1 : 0;
+  record.typeIntra = static_cast<int32_t>(ring.typeIntra);
+  record.typeInter = static_cast<int32_t>(ring.typeInter);
+  record.bwIntra = ring.bwIntra;
+  record.bwInter = ring.bwInter;
+  for (auto* table : {&record.ringRecv, &record.ringSend, &record.ringPrev, &record.ringNext,
+                      &record.treeToParent, &record.treeToChild0, &record.treeToChild1,
+                      &record.treeUp, &record.treeDown}) {
     table->fill(-1);
-  }
-  for (int c = 0; c < graph.nChannels; c++) {
-    const std::vector<int>& order = graph.intra[c];
-    const auto place = std::find(order.begin(), order.end(), rank);
-    if (place == order.end()) {
-      return fail(ncclInvalidArgument, "channel %d of the graph does not contain rank %d", c, rank);
-    }
-    record.ringRecv[c] = order.front();
-    record.ringSend[c] = order.back();
-    if (place != order.begin()) record.ringPrev[c] = *(place - 1);
-    if (place + 1 != order.end()) record.ringNext[c] = *(place + 1);
   }
   return record;
 }
 
-Result<ncclRings> ncclTopoPostset(int rank, const std::vector<int>& nodeOf,
-                                  std::vector<ncclTopoRanks> all, const ChannelBounds& bounds) {
-  if (bounds.min < 1 || bounds.max < bounds.min || bounds.max > kMaxChannels) {
-    return fail(ncclInvalidArgument, "channel bounds %d..%d, expected within 1..%d", bounds.min,
-                bounds.max, kMaxChannels);
-  }
-  TRY(checkRecords(rank, nodeOf, all));
-  const std::vector<int> first = TRY(firstRanks(nodeOf));
-  ncclRings rings;
-  mergeGraphs(all, rings);
-  alternateRails(nodeOf, rings.nSearched, all);
-  const int nChannels = std::clamp(2 * rings.nSearched, bounds.min, bounds.max);
-  Table prev(nChannels, std::vector<int>(nodeOf.size()));
-  Table next = prev;
-  for (int c = 0; c < nChannels; c++) {
-    joinHosts(first, all, c % rings.nSearched, prev[c], next[c]);
-  }
-  rings.nSearched = std::min(rings.nSearched, nChannels);
-  rings.channels = TRY(ncclBuildRings(rank, prev, next));
-  return rings;
+int neighbour(const std::vector<int>& order, size_t place, int step) {
+  const auto other = static_cast<int64_t>(place) + step;
+  return other < 0 || other >= static_cast<int64_t>(order.size()) ? -1 : order[other];
 }
 
-Result<std::vector<ncclRing>> ncclBuildRings(int rank, const Table& prev, const Table& next) {
-  std::vector<ncclRing> rings;
-  for (int channel = 0; channel < static_cast<int>(next.size()); channel++) {
-    const std::vector<int>& successors = next[channel];
-    const auto nRanks = static_cast<int>(successors.size());
-    std::vector<bool> found(nRanks, false);
-    ncclRing ring;
-    int current = rank;
-    for (int i = 0; i < nRanks && current >= 0; i++) {
-      ring.userRanks.push_back(current);
-      found[current] = true;
-      current = successors[current];
-    }
-    if (current != rank) {
-      return fail(ncclInternalError, "ring %d does not loop back to start (%d != %d)", channel,
-                  current, rank);
-    }
-    const auto missing = std::find(found.begin(), found.end(), false);
-    if (missing != found.end()) {
-      return fail(ncclInternalError, "ring %d does not contain rank %d", channel,
-                  static_cast<int>(missing - found.begin()));
-    }
-    ring.prev = prev[channel][rank];
-    ring.next = successors[rank];
-    if (ring.prev != ring.userRanks.back()) {
-      return fail(ncclInternalError, "ring %d enters rank %d from rank %d and from rank %d",
-                  channel, rank, ring.prev, ring.userRanks.back());
-    }
-    rings.push_back(std::move(ring));
+void setRing(ncclTopoRanks& record, int channel, const std::vector<int>& order, size_t place) {
+  record.ringRecv[channel] = order.front();
+  record.ringSend[channel] = order.back();
+  record.ringPrev[channel] = neighbour(order, place, -1);
+  record.ringNext[channel] = neighbour(order, place, 1);
+}
+
+void setTree(ncclTopoRanks& record, int channel, const ncclTopoGraph& tree, size_t place) {
+  const std::vector<int>& order = tree.intra[channel];
+  const int head = order.front();
+  const int second = order.size() > 1 ? order[1] : head;
+  record.treeToParent[channel] = head;
+  record.treeToChild0[channel] = tree.pattern == ncclTopoPattern::Tree ? head : second;
+  record.treeToChild1[channel] = tree.pattern == ncclTopoPattern::SplitTree ? second : head;
+  record.treeUp[channel] = neighbour(order, place, -1);
+  record.treeDown[channel] = neighbour(order, place, 1);
+}
+
+/// A chain in ring order, with other hosts at its head.
+ncclTopoGraph treeOf(const ncclTopoGraph& ring) {
+  ncclTopoGraph tree = ring;
+  tree.pattern = ncclTopoPattern::Tree;
+  return tree;
+}
+
+Status checkChannels(const ncclTopoGraph& graph) {
+  if (graph.nChannels >= 1 && graph.nChannels <= kMaxChannels &&
+      static_cast<int>(graph.intra.size()) >= graph.nChannels) {
+    return Ok{};
   }
-  return rings;
+  return fail(ncclInvalidArgument,
+              "a graph with %d channels and %zu orders, expected 1..%d of each", graph.nChannels,
+              graph.intra.size(), kMaxChannels);
+}
+
+}  // namespace
+
+Result<ncclTopoRanks> ncclTopoPreset(const ncclTopoGraph& ring, int rank) {
+  return ncclTopoPreset(ring, treeOf(ring), rank);
+}
+
+Result<ncclTopoRanks> ncclTopoPreset(const ncclTopoGraph& ring, const ncclTopoGraph& tree,
+                                     int rank) {
+  TRY(checkChannels(ring));
+  TRY(checkChannels(tree));
+  ncclTopoRanks record = emptyRecord(ring, tree);
+  const auto placeIn = [rank](const std::vector<int>& order, int channel) -> Result<size_t> {
+    const auto place = std::find(order.begin(), order.end(), rank);
+    if (place != order.end()) return static_cast<size_t>(place - order.begin());
+    return fail(ncclInvalidArgument, "channel %d of the graph does not contain rank %d", channel,
+                rank);
+  };
+  for (int c = 0; c < record.nChannels; c++) {
+    setRing(record, c, ring.intra[c], TRY(placeIn(ring.intra[c], c)));
+    setTree(record, c, tree, TRY(placeIn(tree.intra[c], c)));
+  }
+  return record;
+}
+
+Status ncclTopoPresetHost(const ncclTopoGraph& ring, const ncclTopoGraph& tree,
+                          std::vector<ncclTopoRanks>& all) {
+  TRY(checkChannels(ring));
+  TRY(checkChannels(tree));
+  for (const ncclTopoGraph* graph : {&ring, &tree}) {
+    for (const std::vector<int>& order : graph->intra) {
+      for (const int rank : order) {
+        if (rank >= 0 && rank < static_cast<int>(all.size())) continue;
+        return fail(ncclInvalidArgument, "a graph with rank %d, expected 0..%zu", rank,
+                    all.size() - 1);
+      }
+      if (order.empty()) return fail(ncclInvalidArgument, "a graph with a channel without ranks");
+    }
+  }
+  const ncclTopoRanks blank = emptyRecord(ring, tree);
+  for (const int rank : ring.intra[0])
+    all[rank] = blank;
+  for (int c = 0; c < blank.nChannels; c++) {
+    for (size_t place = 0; place < ring.intra[c].size(); place++)
+      setRing(all[ring.intra[c][place]], c, ring.intra[c], place);
+    for (size_t place = 0; place < tree.intra[c].size(); place++)
+      setTree(all[tree.intra[c][place]], c, tree, place);
+  }
+  return Ok{};
 }
 
 Result<NetDeviceChoice> ncclTopoGetNetDev(const ncclTopoSystem& system, const ncclTopoGraph& graph,
