@@ -56,8 +56,7 @@ bool isGuided(const ncclTopoSystem& system, int sm) {
 
 /// Guided searches get enough steps to lay every channel, and a few detours. A search in vain
 /// costs the global budget, some 20 ms.
-Budgets budgetsFor(const ncclTopoSystem& system, int sm, int maxChannels) {
-  if (!isGuided(system, sm)) return {};
+Budgets guidedBudgets(const ncclTopoSystem& system, int maxChannels) {
   const int layAll = (system.count(Type::Gpu) + 2) * (maxChannels + 2);
   return {.attempt = 2 * layAll, .sameChannels = layAll, .global = 1 << 15};
 }
@@ -99,13 +98,14 @@ std::string format(const ncclTopoGraph& graph) {
 /// Relaxes what is asked for, one thing at a time, until the search finds enough.
 class Ladder {
  public:
-  Ladder(const ncclTopoSystem& system, const ncclTopoGraph& wanted)
+  Ladder(const ncclTopoSystem& system, const ncclTopoGraph& wanted, bool mayGuide)
       : system_(system),
         sm_(minSm(system)),
         speeds_(speedsFor(sm_, system.inter)),
-        budgets_(budgetsFor(system, sm_, wanted.maxChannels)),
+        isGuided_(mayGuide && isGuided(system, sm_)),
+        budgets_(isGuided_ ? guidedBudgets(system, wanted.maxChannels) : Budgets()),
         globalBudget_(budgets_.global),
-        search_(system, isGuided(system, sm_) ? searchOrder(system) : std::vector<int>()),
+        search_(system, isGuided_ ? searchOrder(system) : std::vector<int>()),
         best_(wanted) {
     setBounds(wanted);
   }
@@ -126,7 +126,7 @@ class Ladder {
 
  private:
   void setBounds(const ncclTopoGraph& wanted) {
-    const bool canCross = system_.count(Type::Net) > 1;
+    const bool canCross = system_.count(Type::Net) > 1 && best_.pattern != ncclTopoPattern::Tree;
     crossNic_ = canCross ? wanted.crossNic : 0;
     best_.crossNic = crossNic_ == 1 ? 1 : 0;
     best_.bwIntra = best_.bwInter = best_.latencyInter = 0;
@@ -147,8 +147,10 @@ class Ladder {
     best_.typeIntra = minTypeIntra_;
     best_.typeInter = minTypeInter_;
     best_.sameChannels = true;
+    const bool isRing = best_.pattern == ncclTopoPattern::Ring;
+    if (system_.count(Type::Gpu) == 1 && !isRing) best_.pattern = ncclTopoPattern::Tree;
     // Two halves: a tree will need two channels, and rings have as many.
-    const bool needsTwo = !isNeuronSm(sm_) && hasSplitFabric(system_);
+    const bool needsTwo = isRing && !isNeuronSm(sm_) && hasSplitFabric(system_);
     if (needsTwo && best_.maxChannels >= 2 && best_.minChannels == 1) best_.minChannels = 2;
     asked_ = best_;
     const ncclTopoCpu& cpu = system_.nodes(Type::Cpu)[0].cpu;
@@ -159,9 +161,14 @@ class Ladder {
   bool hasSlower() const { return speed_ + 1 < static_cast<int>(speeds_.size()); }
 
   void startSpeed() {
+    // What does not return to its start leaves one device's links free.
+    float totalBw = system_.totalBw;
+    const int nDevs = system_.count(Type::Dev);
+    if (nDevs > 1 && asked_.pattern != ncclTopoPattern::Ring) {
+      totalBw = static_cast<float>(totalBw * (nDevs * 1.0 / (nDevs - 1)));
+    }
     const auto isTooMuch = [&](float speed) {
-      return speed > system_.maxBw ||
-             speed * static_cast<float>(asked_.minChannels) > system_.totalBw;
+      return speed > system_.maxBw || speed * static_cast<float>(asked_.minChannels) > totalBw;
     };
     while (hasSlower() && isTooMuch(speeds_[speed_]))
       speed_++;
@@ -199,7 +206,17 @@ class Ladder {
       best_.why.emplace_back("global budget spent");
       return false;
     }
-    return relaxTypes(found) || relaxCrossNic() || relaxSpeed(found);
+    return relaxPattern() || relaxTypes(found) || relaxCrossNic() || relaxSpeed(found);
+  }
+
+  /// A tree whose first device alone talks to the network.
+  bool relaxPattern() {
+    if (sm_ >= 90 && asked_.pattern == ncclTopoPattern::BalancedTree) {
+      asked_.pattern = ncclTopoPattern::Tree;
+      return true;
+    }
+    asked_.pattern = best_.pattern;
+    return false;
   }
 
   bool relaxTypes(bool found) {
@@ -221,7 +238,9 @@ class Ladder {
   }
 
   bool relaxCrossNic() {
-    if (crossNic_ == 2 && asked_.crossNic == 0) {
+    const bool mayCross =
+        best_.pattern == ncclTopoPattern::Ring || best_.pattern == ncclTopoPattern::BalancedTree;
+    if (crossNic_ == 2 && asked_.crossNic == 0 && mayCross) {
       asked_.crossNic = 2;
       return true;
     }
@@ -255,6 +274,7 @@ class Ladder {
     best_.why.push_back("duplicated to " + std::to_string(nAfter) + " channels");
   }
 
+  /// With the channels found, a ring may get all its bandwidths higher, a tree those inside.
   void raiseBandwidth() {
     std::vector<std::string> why = std::move(best_.why);
     asked_ = best_;
@@ -262,14 +282,20 @@ class Ladder {
     speed_ = 0;
     while (hasSlower() && speeds_[speed_] > best_.bwInter)
       speed_++;
+    setSpeed();
     asked_.minChannels = best_.nChannels;
-    asked_.nHops = 0;
     time_ = -1;
-    while (time_ != 0 && speed_ > 0) {
+    while (time_ != 0 && speed_ > 0 && mayRaise()) {
       speed_--;
-      setSpeed();
+      asked_.bwIntra = speeds_[speed_];
+      if (best_.pattern == ncclTopoPattern::Ring) asked_.bwInter = asked_.bwIntra;
       attempt();
     }
+  }
+
+  bool mayRaise() const {
+    if (best_.pattern == ncclTopoPattern::Ring) return true;
+    return asked_.bwIntra == best_.bwIntra && asked_.bwIntra < asked_.bwInter * 2;
   }
 
   void fallBack() {
@@ -298,6 +324,7 @@ class Ladder {
   const ncclTopoSystem& system_;
   const int sm_;
   const std::span<const float> speeds_;
+  const bool isGuided_;
   const Budgets budgets_;
   int64_t globalBudget_;
   ChannelSearch search_;
@@ -345,10 +372,12 @@ void ncclTopoSearchInit(ncclTopoSystem& system) {
   }
 }
 
-Result<ncclTopoGraph> ncclTopoCompute(const ncclTopoSystem& system, const ncclTopoGraph& wanted) {
-  if (wanted.pattern != ncclTopoPattern::Ring) {
-    return fail(ncclInvalidUsage, "no search for graph pattern %d; expected %d (ring)",
-                static_cast<int>(wanted.pattern), static_cast<int>(ncclTopoPattern::Ring));
+Result<ncclTopoGraph> ncclTopoCompute(const ncclTopoSystem& system, const ncclTopoGraph& wanted,
+                                      ncclTopoSearch search) {
+  if (wanted.pattern < ncclTopoPattern::BalancedTree || wanted.pattern > ncclTopoPattern::Ring) {
+    return fail(ncclInvalidUsage,
+                "no search for graph pattern %d; expected 1 to 3 (trees), 4 (ring)",
+                static_cast<int>(wanted.pattern));
   }
   if (system.nodes(Type::Gpu).empty()) {
     return fail(ncclInvalidArgument, "the system has no device with a rank");
@@ -358,7 +387,7 @@ Result<ncclTopoGraph> ncclTopoCompute(const ncclTopoSystem& system, const ncclTo
     return fail(ncclInvalidArgument, "%d to %d channels wanted, expected bounds within 1..%d",
                 wanted.minChannels, wanted.maxChannels, kMaxChannels);
   }
-  return Ladder(system, wanted).climb();
+  return Ladder(system, wanted, search == ncclTopoSearch::Best).climb();
 }
 
 }  // namespace nccom

@@ -11,7 +11,7 @@
 
 namespace nccom {
 
-// NCCL_TOPO_PATTERN_* values, as graph files have them. Searched for so far: the ring.
+// NCCL_TOPO_PATTERN_* values, as graph files have them. Rings and the three trees are searched for.
 enum class ncclTopoPattern : uint8_t {
   BalancedTree = 1,
   SplitTree = 2,
@@ -51,14 +51,22 @@ struct ncclTopoGraph {
 /// Sets system.maxBw and system.totalBw from the paths.
 void ncclTopoSearchInit(ncclTopoSystem& system);
 
+/// Nccl gives NCCL 2.30's answers, Best never worse ones.
+enum class ncclTopoSearch : uint8_t { Nccl, Best };
+
 /// Fills `wanted` with the best channels found: the inherited depth-first search, which relaxes
 /// equal channels, path types, NIC crossing and bandwidth in turn, within step budgets (never
 /// time, so that equal inputs give equal graphs). If nothing is found: one channel in the order
 /// of the system. Paths and ncclTopoSearchInit must have been computed.
 ///
-/// @error ncclInvalidUsage     a pattern other than Ring
+/// Of trees: `intra` runs from the root's side down; `inter` has the NET of the first device and
+/// the one that the tree comes back to. A BalancedTree may come back as a Tree. NCCL asks for as
+/// many channels, least and most, as its ring has.
+///
+/// @error ncclInvalidUsage     a pattern other than Ring and the trees
 /// @error ncclInvalidArgument  no GPU, or channel bounds outside 1..kMaxChannels
-Result<ncclTopoGraph> ncclTopoCompute(const ncclTopoSystem& system, const ncclTopoGraph& wanted);
+Result<ncclTopoGraph> ncclTopoCompute(const ncclTopoSystem& system, const ncclTopoGraph& wanted,
+                                      ncclTopoSearch search = ncclTopoSearch::Best);
 
 /// The graph as text: one line of properties, one a channel.
 std::string ncclTopoPrintGraph(const ncclTopoSystem& system, const ncclTopoGraph& graph);

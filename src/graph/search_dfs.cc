@@ -85,6 +85,7 @@ ChannelSearch::FlatPath ChannelSearch::flatten(ncclTopoNodeRef from, ncclTopoNod
   const ncclTopoPath& path = system_.path(from, to);
   FlatPath flat;
   flat.type = path.type;
+  flat.reverseType = system_.path(to, from).type;
   for (const ncclTopoHop& hop : path.hops) {
     flat.links.push_back(firstLink_[static_cast<int>(hop.from.type)][hop.from.index] + hop.link);
     const ncclTopoNodeRef next = hopTarget(system_, hop);
@@ -117,10 +118,11 @@ bool ChannelSearch::book(const FlatPath& path, bool fromGpu, float bwGBps, size_
   return true;
 }
 
-bool ChannelSearch::follow(const FlatPath& path, bool fromGpu, bool isIntra) {
-  const float bwGBps = isIntra ? wanted_.bwIntra : wanted_.bwInter;
+bool ChannelSearch::follow(const FlatPath& path, bool fromGpu, bool isIntra, float share) {
+  const float bwGBps = (isIntra ? wanted_.bwIntra : wanted_.bwInter) * share;
   const Path maxType = isIntra ? wanted_.typeIntra : wanted_.typeInter;
   if (path.type == Path::Dis || path.type > maxType) return false;
+  if (isTree() && path.reverseType > maxType) return false;  // a tree is used both ways
   size_t booked = 0;
   if (!book(path, fromGpu, bwGBps, path.links.size(), &booked)) {
     book(path, fromGpu, -bwGBps, booked, &booked);
@@ -130,9 +132,10 @@ bool ChannelSearch::follow(const FlatPath& path, bool fromGpu, bool isIntra) {
   return true;
 }
 
-void ChannelSearch::unfollow(const FlatPath& path, bool fromGpu, bool isIntra) {
+void ChannelSearch::unfollow(const FlatPath& path, bool fromGpu, bool isIntra, float share) {
   size_t booked = 0;
-  book(path, fromGpu, -(isIntra ? wanted_.bwIntra : wanted_.bwInter), path.links.size(), &booked);
+  const float bwGBps = (isIntra ? wanted_.bwIntra : wanted_.bwInter) * share;
+  book(path, fromGpu, -bwGBps, path.links.size(), &booked);
   nHops_ -= static_cast<int>(path.links.size());
 }
 
@@ -153,26 +156,33 @@ int ChannelSearch::run(const ncclTopoGraph& wanted, ncclTopoGraph& best, int bud
   return time;
 }
 
+/// The step at which a channel returns to the network, or to its first GPU.
+ChannelSearch::Shape ChannelSearch::shape() const {
+  if (!system_.inter) return {.backToNet = -1, .backToFirst = isTree() ? -1 : nGpus_ - 1};
+  if (!isTree()) return {.backToNet = nGpus_ - 1, .backToFirst = -1};
+  return {.backToNet = wanted_.pattern == ncclTopoPattern::SplitTree ? 1 : 0, .backToFirst = -1};
+}
+
 /// Lays the next channel in all ways that the budget allows.
 void ChannelSearch::searchChannel(int* time) {
   if (system_.inter) {
     searchFromNets(time);
     return;
   }
-  const Shape shape = {.backToNet = -1, .backToFirst = nGpus_ - 1};
+  const Shape own = shape();
   if (nChannels_ == 0) {
-    tryFirst(-1, 0, shape, Order::Pci, time);
+    tryFirst(-1, 0, own, Order::Pci, time);
   } else {
-    tryFirst(-1, replayed(-1), shape, Order::Replay, time);
+    tryFirst(-1, replayed(-1), own, Order::Replay, time);
   }
   if (wanted_.sameChannels && nChannels_ > 0) return;
-  if (!order_.empty()) tryFirst(-1, order_[0], shape, Order::Hint, time);
+  if (!order_.empty()) tryFirst(-1, order_[0], own, Order::Hint, time);
   for (int g = 0; g < nGpus_; g++)
-    tryFirst(-1, g, shape, Order::Free, time);
+    tryFirst(-1, g, own, Order::Free, time);
 }
 
 void ChannelSearch::searchFromNets(int* time) {
-  const Shape shape = {.backToNet = nGpus_ - 1, .backToFirst = -1};
+  const Shape own = shape();
   const auto bwGBps = static_cast<int>(wanted_.bwInter);  // whole GB/s, as in NCCL
   const std::vector<int>& nets = selectNets(static_cast<int>(wanted_.typeInter), -1);
   for (size_t i = 0; i < nets.size(); i++) {
@@ -182,11 +192,12 @@ void ChannelSearch::searchFromNets(int* time) {
     if (netBw_[net] < static_cast<float>(bwGBps)) continue;
     // With alternating NICs, the odd channel runs the even one backwards.
     const bool isOdd = (nChannels_ & 1) != 0;
-    if (wanted_.crossNic == 2 && isOdd && net != netOut_[nChannels_ - 1]) continue;
+    const bool isPinned = !isTree() && wanted_.crossNic == 2 && isOdd;
+    if (isPinned && net != netOut_[nChannels_ - 1]) continue;
     netIn_[nChannels_] = net;
     latencyInter_ = facts.latencyUs;
     shareNet(net, -bwGBps);
-    searchFromNet(net, shape, time);
+    searchFromNet(net, own, time);
     shareNet(net, bwGBps);
   }
 }
@@ -269,13 +280,17 @@ void ChannelSearch::visit(int gpu, int step, const Shape& shape, Order order, in
   }
 }
 
-/// The last GPU of the ring sends to a NET.
+/// The channel returns to a NET. A balanced tree does so from its first two GPUs, half from each.
 void ChannelSearch::visitNets(int gpu, int step, const Shape& shape, Order order, int* time) {
+  const bool isBalanced = wanted_.pattern == ncclTopoPattern::BalancedTree;
+  const float share = isBalanced ? 0.5F : 1;
+  const Shape rest = {.backToNet = isBalanced && step == 0 ? 1 : -1,
+                      .backToFirst = shape.backToFirst};
   for (const int net : selectNets(static_cast<int>(wanted_.typeInter), gpu)) {
-    if (!mayEndAt(net) || !follow(gpuToNet(gpu, net), true, false)) continue;
+    if (!mayEndAt(net, step) || !follow(gpuToNet(gpu, net), true, false, share)) continue;
     netOut_[nChannels_] = net;
-    visit(gpu, step, {.backToNet = -1, .backToFirst = shape.backToFirst}, order, time);
-    unfollow(gpuToNet(gpu, net), true, false);
+    visit(gpu, step, rest, order, time);
+    unfollow(gpuToNet(gpu, net), true, false, share);
   }
 }
 
@@ -298,8 +313,8 @@ void ChannelSearch::channelDone(int* time) {
   };
   const float own = total(nChannels_, wanted_);
   const float known = total(best_->nChannels, *best_);
-  const bool isShorter =
-      own == known && wanted_.crossNic == best_->crossNic && nHops_ < best_->nHops;
+  const bool isAlike = wanted_.pattern == best_->pattern && wanted_.crossNic == best_->crossNic;
+  const bool isShorter = own == known && isAlike && nHops_ < best_->nHops;
   if (nChannels_ >= wanted_.minChannels && (own > known || isShorter)) {
     save(*best_);
     if (nChannels_ == wanted_.maxChannels) *time = -1;
@@ -332,20 +347,24 @@ int ChannelSearch::replayed(int step) const {
   return intra_[(nChannels_ - 1) * nGpus_ + step + 1];
 }
 
-bool ChannelSearch::mayEndAt(int net) const {
+/// Whether the channel may return to `net` at this step.
+bool ChannelSearch::mayEndAt(int net, int step) const {
   const ncclTopoNode& end = system_.nodes(Type::Net)[net];
   const ncclTopoNode& start = system_.nodes(Type::Net)[netIn_[nChannels_]];
   const auto differ = [](int a, int b) { return a != kTopoUndef && b != kTopoUndef && a != b; };
   if (differ(end.net.plane, start.net.plane)) return false;
-  if (wanted_.crossNic == 2) {
+  if (wanted_.pattern == ncclTopoPattern::Tree && net != netIn_[nChannels_]) return false;
+  if (wanted_.crossNic == 2 && !isTree()) {
     const bool isOdd = (nChannels_ & 1) != 0;
     return !isOdd || net == netIn_[nChannels_ - 1];
   }
-  if (wanted_.crossNic != 0) return true;
-  if (end.net.rail != kTopoUndef && start.net.rail != kTopoUndef) {
-    return end.net.rail == start.net.rail;
+  if (wanted_.crossNic == 0) {
+    const bool haveRails = end.net.rail != kTopoUndef && start.net.rail != kTopoUndef;
+    const bool isSamePort = end.net.asic == start.net.asic && end.net.port == start.net.port;
+    if (haveRails ? end.net.rail != start.net.rail : !isSamePort) return false;
   }
-  return end.net.asic == start.net.asic && end.net.port == start.net.port;
+  const bool isSecond = wanted_.pattern == ncclTopoPattern::BalancedTree && step != 0;
+  return !isSecond || net == netOut_[nChannels_];  // both GPUs of a balanced tree to one NET
 }
 
 }  // namespace nccom

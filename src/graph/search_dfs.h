@@ -32,6 +32,7 @@ class ChannelSearch {
   struct FlatPath {
     std::vector<int> links;  // in order from the source
     ncclTopoPathType type = ncclTopoPathType::Dis;
+    ncclTopoPathType reverseType = ncclTopoPathType::Dis;  // of the way back
     bool isIntelDetour = false;  // device to device through an Intel CPU costs more PCI bandwidth
   };
   struct FlatLink {
@@ -55,8 +56,8 @@ class ChannelSearch {
   const FlatPath& gpuToNet(int g, int n) const { return gpuNetPaths_[g * nNets_ + n]; }
 
   bool book(const FlatPath& path, bool fromGpu, float bwGBps, size_t nLinks, size_t* booked);
-  bool follow(const FlatPath& path, bool fromGpu, bool isIntra);
-  void unfollow(const FlatPath& path, bool fromGpu, bool isIntra);
+  bool follow(const FlatPath& path, bool fromGpu, bool isIntra, float share = 1);
+  void unfollow(const FlatPath& path, bool fromGpu, bool isIntra, float share = 1);
 
   void searchChannel(int* time);
   void searchFromNets(int* time);
@@ -70,8 +71,11 @@ class ChannelSearch {
   void nextGpus(int gpu, int step, const Shape& shape, Order order);
   void appendFree(int gpu, int sortNet);
   void preferNeighbours(int gpu, size_t begin);
+  void keepCandidates(const std::vector<int>& wanted, size_t begin);
   int replayed(int step) const;
-  bool mayEndAt(int net) const;
+  bool mayEndAt(int net, int step) const;
+  Shape shape() const;
+  bool isTree() const { return wanted_.pattern != ncclTopoPattern::Ring; }
   void shareNet(int net, int bwGBps);
   void save(ncclTopoGraph& best) const;
   const std::vector<int>& sortedGpus(int gpu, int net);

@@ -61,16 +61,23 @@ void ChannelSearch::appendFree(int gpu, int sortNet) {
 void ChannelSearch::preferNeighbours(int gpu, size_t begin) {
   const int next = (gpu + 1) % nGpus_;
   const int previous = (gpu + nGpus_ - 1) % nGpus_;
-  std::vector<int> kept;
-  const auto keep = [&](int neighbour) {
-    const auto first = candidates_.begin() + static_cast<std::ptrdiff_t>(begin);
-    if (std::find(first, candidates_.end(), neighbour) == candidates_.end()) return;
-    kept.insert(kept.begin(), neighbour);
-  };
-  keep(next);
-  if (previous != next) keep(previous);
+  if (next == previous || wanted_.pattern == ncclTopoPattern::Tree) {
+    keepCandidates({next}, begin);
+  } else if (wanted_.pattern == ncclTopoPattern::Ring) {
+    keepCandidates({previous, next}, begin);
+  } else {
+    keepCandidates({next, previous}, begin);
+  }
+}
+
+/// Reduces the candidates from `begin` on to those that are wanted, in that order.
+void ChannelSearch::keepCandidates(const std::vector<int>& wanted, size_t begin) {
+  const auto first = candidates_.begin() + static_cast<std::ptrdiff_t>(begin);
+  const std::vector<int> known(first, candidates_.end());
   candidates_.resize(begin);
-  candidates_.insert(candidates_.end(), kept.begin(), kept.end());
+  for (const int gpu : wanted) {
+    if (std::find(known.begin(), known.end(), gpu) != known.end()) candidates_.push_back(gpu);
+  }
 }
 
 /// All GPUs with a path from `gpu`, best first; with a NET, those best connected to it first.

@@ -111,9 +111,9 @@ TEST(Search, FallsBackToTheSystemsOrder) {
 
 TEST(Search, RefusesWhatItCannotDo) {
   ASSERT_OK(result, buildGraph(inputFor({0, 1}, 2, 2)));
-  ncclTopoGraph tree;
-  tree.pattern = ncclTopoPattern::Tree;
-  EXPECT_FALSE(ncclTopoCompute(result.system, tree).ok());
+  ncclTopoGraph nvls;
+  nvls.pattern = ncclTopoPattern::Nvls;
+  EXPECT_FALSE(ncclTopoCompute(result.system, nvls).ok());
   ncclTopoGraph none;
   none.maxChannels = 0;
   EXPECT_FALSE(ncclTopoCompute(result.system, none).ok());
