@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "comm/bootstrap.h"
+#include "comm/joining.h"
 #include "comm/launch.h"
 #include "comm/monitor.h"
 #include "comm/net_links.h"
@@ -45,6 +46,8 @@ CommBuilder::CommBuilder(Process& process, const CommRequest& request)
 Result<std::shared_ptr<Communicator>> CommBuilder::build() {
   INFO(kLogInit, "rank %d nranks %d device %d: joining", comm_->rank(), comm_->nRanks(),
        comm_->device());
+  Joining::Member self(process_.joining(), comm_->request_.id,
+                       [comm = comm_.get()](const Error& error) { comm->failWith(error); });
   const auto joined = [this]() -> Status {
     TRY(meet());
     TRY(gatherPeers());
@@ -58,7 +61,9 @@ Result<std::shared_ptr<Communicator>> CommBuilder::build() {
   if (!joined.ok()) {
     // The others stop waiting for us. What they said first is the cause, if they did.
     comm_->failWith(joined.error());
-    return comm_->state().error();
+    const Error cause = comm_->state().error();
+    self.failOthers(cause);
+    return cause;
   }
   const Status state = comm_->state();
   if (!state.ok()) return state.error();

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "comm/bootstrap.h"
+#include "comm/joining.h"
 #include "comm/monitor.h"
 #include "graph/graph.h"
 #include "misc/log.h"
@@ -103,6 +104,7 @@ Result<std::unique_ptr<Process>> Process::make() {
   process->nets_ =
       std::make_unique<NetRegistry>([interfaces] { return openSocketNet(interfaces); });
   process->roots_ = std::make_unique<BootstrapRoots>();
+  process->joining_ = std::make_unique<Joining>();
   process->monitor_ = std::make_unique<Monitor>();
   process->proxy_ = std::make_unique<Proxy>(params.proxyThread);
   return process;

@@ -19,6 +19,7 @@ namespace nccom {
 
 class BootstrapRoots;
 struct BootstrapConfig;
+class Joining;
 class Monitor;
 class Proxy;
 
@@ -47,6 +48,7 @@ class Process {
   Result<std::shared_ptr<const GraphResult>> graph(const GraphInput& input);
 
   BootstrapRoots& roots() { return *roots_; }
+  Joining& joining() { return *joining_; }
   Monitor& monitor() { return *monitor_; }
   Proxy& proxy() { return *proxy_; }
 
@@ -68,6 +70,7 @@ class Process {
   std::atomic<bool> deviceOpen_{false};  // release when set after device_, acquire before its use
   std::unique_ptr<Device> device_;
   std::unique_ptr<BootstrapRoots> roots_;
+  std::unique_ptr<Joining> joining_;
   std::unique_ptr<Monitor> monitor_;
   std::unique_ptr<Proxy> proxy_;
 

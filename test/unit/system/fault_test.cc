@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -85,6 +86,24 @@ TEST(Deadline, ARankThatNeverCallsIsNamed) {
     EXPECT_EQ(outcomes[rank].status, kFailedStatus);
     EXPECT_THAT(outcomes[rank].output, HasSubstr("rank 1"));
     EXPECT_LT(outcomes[rank].seconds, 12);
+  }
+}
+
+// What one rank of a process cannot do ends the waits of the others at once, with its reason.
+TEST(Limits, OutOfDescriptorsIsSaidAtOnceAndByName) {
+  for (const rlim_t limit : {40, 80, 160}) {
+    Ranks ranks(1, {}, [&](int, const ncclUniqueId&) {
+      const rlimit few{limit, limit};
+      if (setrlimit(RLIMIT_NOFILE, &few) != 0) return 1;
+      std::vector<ncclComm_t> comms(64);
+      MUST(ncclCommInitAll(comms.data(), 64, nullptr));
+      return 0;
+    });
+    const Outcome outcome = ranks.wait(60)[0];
+    SCOPED_TRACE(std::to_string(limit) + ": " + outcome.output);
+    EXPECT_EQ(outcome.status, kFailedStatus);
+    EXPECT_THAT(outcome.output, HasSubstr("Too many open files"));
+    EXPECT_LT(outcome.seconds, 20);
   }
 }
 
