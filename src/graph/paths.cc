@@ -17,7 +17,10 @@ constexpr int kChannelsTried = 64;  // NCCL's MAXCHANNELS: how many channels' NE
 class PathFinder {
  public:
   PathFinder(ncclTopoSystem& system, const ncclTopoPathOptions& options, ncclTopoNodeRef target)
-      : system_(system), options_(options), target_(target) {
+      : system_(system),
+        options_(options),
+        target_(target),
+        slot_(ncclTopoIdToIndex(system, target.type, system.at(target).id)) {
     const bool isGpu = target.type == Type::Gpu;
     targetDev_ = isGpu ? ncclTopoNodeRef{Type::Dev, system.at(target).gpu.parent} : target;
     maxFabricHops_ = isGpu ? 2 : 1;  // a GPU's path to its own DEV is a hop too
@@ -42,7 +45,7 @@ class PathFinder {
 
  private:
   ncclTopoPath& pathOf(ncclTopoNodeRef node) {
-    return system_.at(node).paths[static_cast<int>(target_.type)][target_.index];
+    return system_.at(node).paths[static_cast<int>(target_.type)][slot_];
   }
 
   /// Traffic passes through a device only to its own GPUs, or as NVB.
@@ -89,6 +92,7 @@ class PathFinder {
   ncclTopoSystem& system_;
   const ncclTopoPathOptions& options_;
   const ncclTopoNodeRef target_;
+  const int slot_;  // nodes of one type and id (two NETs of one device number) are one target
   ncclTopoNodeRef targetDev_;
   int maxFabricHops_ = 1;
 };

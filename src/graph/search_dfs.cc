@@ -34,6 +34,9 @@ ChannelSearch::ChannelSearch(const ncclTopoSystem& system, std::vector<int> orde
     for (int b = 0; b < nGpus_; b++)
       gpuPaths_.push_back(flatten(gpuRef(a), gpuRef(b)));
   }
+  for (int g = 0; g < nGpus_; g++)
+    pciLinks_.push_back(pciLinkOf(g));
+  sortedGpus_.resize(static_cast<size_t>(nGpus_) * (nNets_ + 1));
   if (!system.inter) return;
   for (int n = 0; n < nNets_; n++) {
     for (int g = 0; g < nGpus_; g++)
@@ -63,6 +66,16 @@ void ChannelSearch::indexLinks(const ncclTopoSystem& system) {
   for (const ncclTopoNode& net : system.nodes(Type::Net)) {
     netBw_.push_back(net.net.bwGBps);
   }
+}
+
+int ChannelSearch::pciLinkOf(int gpu) const {
+  const int dev = system_.nodes(Type::Gpu)[gpu].gpu.parent;
+  const std::vector<ncclTopoLink>& links = system_.nodes(Type::Dev)[dev].links;
+  for (size_t i = 0; i < links.size(); i++) {
+    if (links[i].type != ncclTopoLinkType::Pci) continue;
+    return firstLink_[static_cast<int>(Type::Dev)][dev] + static_cast<int>(i);
+  }
+  return -1;
 }
 
 ChannelSearch::FlatLink ChannelSearch::flatten(const ncclTopoSystem& system, ncclTopoNodeRef node,
@@ -364,7 +377,8 @@ bool ChannelSearch::mayEndAt(int net, int step) const {
     if (haveRails ? end.net.rail != start.net.rail : !isSamePort) return false;
   }
   const bool isSecond = wanted_.pattern == ncclTopoPattern::BalancedTree && step != 0;
-  return !isSecond || net == netOut_[nChannels_];  // both GPUs of a balanced tree to one NET
+  // Both GPUs of a balanced tree return to one NET.
+  return !isSecond || net == netOut_[nChannels_];
 }
 
 }  // namespace nccom

@@ -42,6 +42,10 @@ class ChannelSearch {
     bool entersPowerCpu = false;
     int reverse = -1;
   };
+  struct RankedGpu {
+    int gpu = -1;
+    int netGBps = 0;  // whole GB/s of the path from the NET
+  };
   struct Shape {  // what does not change along one channel
     int backToNet = -1;
     int backToFirst = -1;
@@ -78,9 +82,11 @@ class ChannelSearch {
   bool isTree() const { return wanted_.pattern != ncclTopoPattern::Ring; }
   void shareNet(int net, int bwGBps);
   void save(ncclTopoGraph& best) const;
-  const std::vector<int>& sortedGpus(int gpu, int net);
+  void insertByNetScore(const RankedGpu& ranked, size_t begin);
+  const std::vector<RankedGpu>& sortedGpus(int gpu, int net);
   std::vector<int> preferredNets(int gpu) const;
-  float pciBandwidth(int gpu) const;
+  int freePciBandwidth(int gpu) const;
+  int pciLinkOf(int gpu) const;
 
   const ncclTopoSystem& system_;
   const int nGpus_;
@@ -91,7 +97,8 @@ class ChannelSearch {
   std::vector<FlatLink> links_;
   std::vector<FlatPath> gpuPaths_, netGpuPaths_, gpuNetPaths_;
   std::vector<float> netBw_;                                      // GB/s still free
-  std::map<std::pair<int, int>, std::vector<int>> sortedGpus_;    // by (gpu, net or -1)
+  std::vector<int> pciLinks_;                                     // [gpu] of its device; -1: none
+  std::vector<std::vector<RankedGpu>> sortedGpus_;                // [gpu * (nNets + 1) + net + 1]
   std::map<std::pair<int, int>, std::vector<int>> selectedNets_;  // by (gpu or -1, type)
 
   // of the running attempt
@@ -103,8 +110,9 @@ class ChannelSearch {
   std::vector<int> intra_;  // [channel * nGpus + step] GPU index
   std::vector<int> netIn_;  // [channel] NET index
   std::vector<int> netOut_;
-  std::vector<uint64_t> used_;   // [gpu] bit a channel
-  std::vector<int> candidates_;  // stack of the candidate lists of all open steps
+  std::vector<uint64_t> used_;                  // [gpu] bit a channel
+  std::vector<std::pair<int, int>> netScores_;  // of the candidates that are being sorted
+  std::vector<int> candidates_;                 // stack of the candidate lists of all open steps
 };
 
 }  // namespace nccom

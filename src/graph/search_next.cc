@@ -46,15 +46,34 @@ void ChannelSearch::appendFree(int gpu, int sortNet) {
     const ncclTopoPath& path = system_.path(gpuRef(gpu), gpuRef(other));
     return std::pair(static_cast<int>(path.bwGBps), path.hops.size());
   };
-  for (const int other : sortedGpus(gpu, sortNet == 0 ? -1 : netIn_[nChannels_])) {
-    if ((used_[other] & flag) != 0) continue;
-    candidates_.push_back(other);
-    if (sortNet == -1) isUniform = isUniform && score(other) == score(candidates_[begin]);
+  const int net = sortNet == 0 ? -1 : netIn_[nChannels_];
+  netScores_.clear();
+  for (const RankedGpu& ranked : sortedGpus(gpu, net)) {
+    if ((used_[ranked.gpu] & flag) != 0) continue;
+    if (net == -1) {
+      candidates_.push_back(ranked.gpu);
+    } else {
+      insertByNetScore(ranked, begin);
+    }
+    if (sortNet == -1) {
+      isUniform = isUniform && score(ranked.gpu) == score(candidates_[begin]);
+    }
   }
   if (sortNet == -1 && isUniform) {
     std::reverse(candidates_.begin() + static_cast<std::ptrdiff_t>(begin), candidates_.end());
   }
   if (!system_.nodes(Type::Nvs).empty()) preferNeighbours(gpu, begin);
+}
+
+/// Best connected to the NET first, then with the most PCI bandwidth left, then as they came.
+void ChannelSearch::insertByNetScore(const RankedGpu& ranked, size_t begin) {
+  const std::pair own = {ranked.netGBps, freePciBandwidth(ranked.gpu)};
+  size_t place = netScores_.size();
+  while (place > 0 && netScores_[place - 1] < own)
+    place--;
+  const auto offset = static_cast<std::ptrdiff_t>(place);
+  netScores_.insert(netScores_.begin() + offset, own);
+  candidates_.insert(candidates_.begin() + static_cast<std::ptrdiff_t>(begin) + offset, ranked.gpu);
 }
 
 /// Behind a switch all are alike, and switches like few peers: only the neighbours by index.
@@ -81,43 +100,33 @@ void ChannelSearch::keepCandidates(const std::vector<int>& wanted, size_t begin)
 }
 
 /// All GPUs with a path from `gpu`, best first; with a NET, those best connected to it first.
-const std::vector<int>& ChannelSearch::sortedGpus(int gpu, int net) {
-  const auto [place, isNew] = sortedGpus_.try_emplace({gpu, net});
-  if (!isNew) return place->second;
-  using Score = std::tuple<int, int, int, int, int, int, int>;
-  std::vector<Score> scores;
-  for (int i = 1; i < nGpus_; i++) {
-    const int other = (gpu + i) % nGpus_;
-    const ncclTopoPath& path = system_.path(gpuRef(gpu), gpuRef(other));
-    if (path.hops.empty()) continue;
-    int netBw = 0;
-    int pciBw = 0;
-    int netHops = 0;
-    if (net != -1) {
-      const ncclTopoPath& netPath = system_.path(netRef(net), gpuRef(other));
-      netBw = static_cast<int>(netPath.bwGBps);
-      pciBw = static_cast<int>(pciBandwidth(other));
-      netHops = static_cast<int>(netPath.hops.size());
+const std::vector<ChannelSearch::RankedGpu>& ChannelSearch::sortedGpus(int gpu, int net) {
+  std::vector<RankedGpu>& sorted = sortedGpus_[static_cast<size_t>(gpu) * (nNets_ + 1) + (net + 1)];
+  if (sorted.empty()) {
+    using Score = std::tuple<int, int, int, int, int, int>;
+    std::vector<Score> scores;
+    for (int i = 1; i < nGpus_; i++) {
+      const int other = (gpu + i) % nGpus_;
+      const ncclTopoPath& path = system_.path(gpuRef(gpu), gpuRef(other));
+      if (path.hops.empty()) continue;
+      const ncclTopoPath toNet =
+          net == -1 ? ncclTopoPath() : system_.path(netRef(net), gpuRef(other));
+      scores.emplace_back(-static_cast<int>(toNet.bwGBps), static_cast<int>(toNet.hops.size()),
+                          -static_cast<int>(path.bwGBps), static_cast<int>(path.hops.size()), i,
+                          other);
     }
-    scores.emplace_back(-netBw, -pciBw, netHops, -static_cast<int>(path.bwGBps),
-                        static_cast<int>(path.hops.size()), i, other);
+    std::sort(scores.begin(), scores.end());
+    for (const Score& score : scores)
+      sorted.push_back({.gpu = std::get<5>(score), .netGBps = -std::get<0>(score)});
   }
-  std::sort(scores.begin(), scores.end());
-  for (const Score& score : scores)
-    place->second.push_back(std::get<6>(score));
-  return place->second;
+  return sorted;
 }
 
-/// GB/s of the PCI link of a GPU's device; -1 if it has none.
-float ChannelSearch::pciBandwidth(int gpu) const {
-  const ncclTopoNodeRef dev = {Type::Dev, system_.nodes(Type::Gpu)[gpu].gpu.parent};
-  for (const ncclTopoLink& link : system_.at(dev).links) {
-    if (link.type != ncclTopoLinkType::Pci) continue;
-    for (const ncclTopoLink& back : system_.at(link.remote).links) {
-      if (back.remote == dev) return std::min(link.bwGBps, back.bwGBps);
-    }
-  }
-  return -1;
+/// Whole GB/s left on the PCI link of a GPU's device; -1 if it has none.
+int ChannelSearch::freePciBandwidth(int gpu) const {
+  const int link = pciLinks_[gpu];
+  if (link == -1) return -1;
+  return static_cast<int>(std::min(links_[link].bwGBps, links_[links_[link].reverse].bwGBps));
 }
 
 /// The NETs that GPUs use by default, over channels and GPUs.
