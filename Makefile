@@ -30,7 +30,8 @@ PERFLIB  := $(filter-out $(PERF) test/perf/main%.cc,$(wildcard test/perf/*.cc))
 UNITS    := $(notdir $(wildcard test/unit/*))
 LIB      := $(BUILD)/lib/libnccom.so.2
 PLUGINS  := $(BUILD)/lib/libnccom-device-emu.so $(BUILD)/lib/libnccom-net-ofi.so
-PROGRAMS := $(PERF:test/perf/%.cc=$(BUILD)/bin/%) $(if $(MPICXX),$(PERF:test/perf/%.cc=$(BUILD)/bin/%_mpi))
+TOOL     := $(call objects,$(filter-out tools/nccom/main.cc,$(wildcard tools/nccom/*.cc)))
+PROGRAMS := $(BUILD)/bin/nccom $(PERF:test/perf/%.cc=$(BUILD)/bin/%) $(if $(MPICXX),$(PERF:test/perf/%.cc=$(BUILD)/bin/%_mpi))
 TESTS    := $(UNITS:%=$(BUILD)/test/%_test)
 CORELIBS := -lpugixml -lhwloc -ldl
 
@@ -56,6 +57,11 @@ $(BUILD)/bin/nccom-params: $(BUILD)/obj/tools/params.o $(call objects,$(wildcard
 	@echo "LD  $@"
 	$(Q)mkdir -p $(@D)
 	$(Q)$(LINK) $^ -o $@
+
+$(BUILD)/bin/nccom: $(BUILD)/obj/tools/nccom/main.o $(TOOL) $(call objects,$(wildcard src/misc/*.cc src/graph/*.cc))
+	@echo "LD  $@"
+	$(Q)mkdir -p $(@D)
+	$(Q)$(LINK) $^ $(CORELIBS) -o $@
 
 $(BUILD)/bin/%_bench: $(BUILD)/obj/test/bench/%_bench.o $(LIB)
 	@echo "LD  $@"
@@ -86,6 +92,7 @@ $(BUILD)/obj/%.o: %.cc
 $(BUILD)/test/device_emu_test: $(EMU)
 $(BUILD)/test/net_ofi_test: $(OFI)
 $(BUILD)/test/net_ofi_test $(BUILD)/test/net_socket_test: $(call objects,$(wildcard test/conformance/net_*.cc))
+$(BUILD)/test/tool_test: $(TOOL)
 $(BUILD)/test/perf_test: $(call objects,$(PERFLIB))
 # Plugins for the loader's tests to open, one a C file.
 FAKES := $(patsubst %.c,$(BUILD)/test/plugin/%.so,$(notdir $(wildcard test/unit/plugin/*.c)))

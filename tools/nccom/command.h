@@ -1,0 +1,21 @@
+// The sub-commands of nccom: each one file with a function of this kind, and a row in main.cc.
+#pragma once
+
+#include <functional>
+
+#include <CLI/CLI.hpp>
+
+namespace nccom {
+
+constexpr int kExitFailed = 1;  // the work could not be done; the reason is on stderr
+constexpr int kExitUsage = 2;   // the command line makes no sense
+
+/// A sub-command added to the program: what to run if it was named. The exit status is returned.
+struct SubCommand {
+  CLI::App* app = nullptr;
+  std::function<int()> run;
+};
+
+SubCommand addTopo(CLI::App& program);
+
+}  // namespace nccom
