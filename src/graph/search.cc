@@ -105,7 +105,8 @@ class Ladder {
         isGuided_(mayGuide && isGuided(system, sm_)),
         budgets_(isGuided_ ? guidedBudgets(system, wanted.maxChannels) : Budgets()),
         globalBudget_(budgets_.global),
-        search_(system, isGuided_ ? searchOrder(system) : std::vector<int>()),
+        candidates_(system),
+        search_(system, candidates_, isGuided_ ? searchOrder(system) : std::vector<int>()),
         best_(wanted) {
     setBounds(wanted);
   }
@@ -310,8 +311,8 @@ class Ladder {
     best_.bwInter = 0;
     best_.typeInter = Path::Dis;
     if (!system_.inter) return;
-    const std::vector<int>& in = search_.selectNets(-1, 0);
-    const std::vector<int>& out = search_.selectNets(-1, system_.count(Type::Gpu) - 1);
+    const std::vector<int>& in = candidates_.nets(-1, 0);
+    const std::vector<int>& out = candidates_.nets(-1, system_.count(Type::Gpu) - 1);
     if (in.empty() || out.empty()) {
       best_.inter = {{-1, -1}};
       return;
@@ -327,6 +328,7 @@ class Ladder {
   const bool isGuided_;
   const Budgets budgets_;
   int64_t globalBudget_;
+  SearchCandidates candidates_;
   ChannelSearch search_;
   ncclTopoGraph best_;
   ncclTopoGraph asked_;

@@ -20,8 +20,10 @@ float subtract(float a, float b) {
 
 }  // namespace
 
-ChannelSearch::ChannelSearch(const ncclTopoSystem& system, std::vector<int> order)
+ChannelSearch::ChannelSearch(const ncclTopoSystem& system, SearchCandidates& candidates,
+                             std::vector<int> order)
     : system_(system),
+      candidates_(candidates),
       nGpus_(system.count(Type::Gpu)),
       nNets_(system.count(Type::Net)),
       order_(std::move(order)),
@@ -36,7 +38,6 @@ ChannelSearch::ChannelSearch(const ncclTopoSystem& system, std::vector<int> orde
   }
   for (int g = 0; g < nGpus_; g++)
     pciLinks_.push_back(pciLinkOf(g));
-  sortedGpus_.resize(static_cast<size_t>(nGpus_) * (nNets_ + 1));
   if (!system.inter) return;
   for (int n = 0; n < nNets_; n++) {
     for (int g = 0; g < nGpus_; g++)
@@ -163,7 +164,7 @@ int ChannelSearch::run(const ncclTopoGraph& wanted, ncclTopoGraph& best, int bud
   netIn_.assign(wanted.maxChannels, -1);
   netOut_.assign(wanted.maxChannels, -1);
   used_.assign(nGpus_, 0);
-  candidates_.clear();
+  stack_.clear();
   int time = budget;
   searchChannel(&time);
   return time;
@@ -197,7 +198,7 @@ void ChannelSearch::searchChannel(int* time) {
 void ChannelSearch::searchFromNets(int* time) {
   const Shape own = shape();
   const auto bwGBps = static_cast<int>(wanted_.bwInter);  // whole GB/s, as in NCCL
-  const std::vector<int>& nets = selectNets(static_cast<int>(wanted_.typeInter), -1);
+  const std::vector<int>& nets = candidates_.nets(static_cast<int>(wanted_.typeInter), -1);
   for (size_t i = 0; i < nets.size(); i++) {
     const int net = nets[(nChannels_ + i) % nets.size()];
     const ncclTopoNet& facts = system_.nodes(Type::Net)[net].net;
@@ -225,18 +226,13 @@ void ChannelSearch::searchFromNet(int net, const Shape& shape, int* time) {
     tryFirst(net, 0, shape, Order::Pci, &ownTime);
     if (ownTime == -1) *time = -1;
   }
-  const int preferred = system_.nodes(Type::Net)[net].net.localGpu;
-  const std::vector<int> locals = ncclTopoGetLocal(system_, netRef(net), Type::Gpu);
+  const std::vector<int>& starts = candidates_.startGpus(net);
   if (!order_.empty()) {
-    if (preferred != -1) tryFirst(net, preferred, shape, Order::Hint, time);
-    for (const int gpu : locals) {
-      if (gpu != preferred) tryFirst(net, gpu, shape, Order::Hint, time);
-    }
+    for (const int gpu : starts)
+      tryFirst(net, gpu, shape, Order::Hint, time);
   }
-  if (preferred != -1) tryFirst(net, preferred, shape, Order::Free, time);
-  for (const int gpu : locals) {
-    if (gpu != preferred) tryFirst(net, gpu, shape, Order::Free, time);
-  }
+  for (const int gpu : starts)
+    tryFirst(net, gpu, shape, Order::Free, time);
 }
 
 /// Ports of one card share its bandwidth when they have one guid and port.
@@ -277,13 +273,13 @@ void ChannelSearch::visit(int gpu, int step, const Shape& shape, Order order, in
   if (step == shape.backToNet) {
     visitNets(gpu, step, shape, order, time);
   } else if (step < nGpus_ - 1) {
-    const size_t begin = candidates_.size();
+    const size_t begin = stack_.size();
     nextGpus(gpu, step, shape, order);
-    const size_t end = candidates_.size();
+    const size_t end = stack_.size();
     for (size_t i = begin; i<end&& * time> 0; i++) {
-      tryNext(gpu, candidates_[i], step + 1, shape, order, time);
+      tryNext(gpu, stack_[i], step + 1, shape, order, time);
     }
-    candidates_.resize(begin);
+    stack_.resize(begin);
   } else if (step == shape.backToFirst) {
     closeRing(gpu, time);
   } else {
@@ -299,7 +295,7 @@ void ChannelSearch::visitNets(int gpu, int step, const Shape& shape, Order order
   const float share = isBalanced ? 0.5F : 1;
   const Shape rest = {.backToNet = isBalanced && step == 0 ? 1 : -1,
                       .backToFirst = shape.backToFirst};
-  for (const int net : selectNets(static_cast<int>(wanted_.typeInter), gpu)) {
+  for (const int net : candidates_.nets(static_cast<int>(wanted_.typeInter), gpu)) {
     if (!mayEndAt(net, step) || !follow(gpuToNet(gpu, net), true, false, share)) continue;
     netOut_[nChannels_] = net;
     visit(gpu, step, rest, order, time);
@@ -316,6 +312,39 @@ void ChannelSearch::closeRing(int gpu, int* time) {
     channelDone(time);
   }
   unfollow(path, true, true);
+}
+
+/// Puts the GPUs to try after `gpu` on the stack.
+void ChannelSearch::nextGpus(int gpu, int step, const Shape& shape, Order order) {
+  switch (order) {
+    case Order::Pci:
+      stack_.push_back(step + 1);
+      return;
+    case Order::Replay:
+      stack_.push_back(replayed(step));
+      return;
+    case Order::Hint:
+      stack_.push_back(orderNext_[gpu]);
+      return;
+    case Order::Free:
+      break;
+  }
+  // The GPU before the last should be near the NET, the others rather not use up what is near it.
+  const bool isBeforeNet = shape.backToNet != -1;
+  candidates_.appendNext(
+      {.gpu = gpu,
+       .net = isBeforeNet ? netIn_[nChannels_] : -1,
+       .mayReverse = isBeforeNet && shape.backToNet != step + 1,
+       .pattern = wanted_.pattern},
+      [&](int other) { return ((used_[other] >> nChannels_) & 1) != 0; },
+      [&](int other) { return freePciBandwidth(other); }, stack_);
+}
+
+/// Whole GB/s left on the PCI link of a GPU's device; -1 if it has none.
+int ChannelSearch::freePciBandwidth(int gpu) const {
+  const int link = pciLinks_[gpu];
+  if (link == -1) return -1;
+  return static_cast<int>(std::min(links_[link].bwGBps, links_[links_[link].reverse].bwGBps));
 }
 
 void ChannelSearch::channelDone(int* time) {

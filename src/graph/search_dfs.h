@@ -1,12 +1,10 @@
 // Internal to graph: one depth-first attempt to lay channels, with fixed bandwidth and path types.
 #pragma once
 
-#include <map>
 #include <utility>
 #include <vector>
 
-#include "graph/paths.h"
-#include "graph/search.h"
+#include "graph/search_candidates.h"
 
 namespace nccom {
 
@@ -15,17 +13,13 @@ namespace nccom {
 class ChannelSearch {
  public:
   /// @param order  GPU indices in an order worth trying first (see search_order.h); may be empty
-  ChannelSearch(const ncclTopoSystem& system, std::vector<int> order);
+  ChannelSearch(const ncclTopoSystem& system, SearchCandidates& candidates, std::vector<int> order);
 
   /// Looks for channels of `wanted` (its bandwidths, types, sameChannels, crossNic, min/max
   /// channels); replaces `best` whenever something better is found.
   /// @param budget  steps to spend
   /// @return  steps left; 0: all spent, -1: the maximum number of channels was reached
   int run(const ncclTopoGraph& wanted, ncclTopoGraph& best, int budget);
-
-  /// NET indices worth trying from `gpu` (-1: from any), preferred ones first, then those within
-  /// `typeInter`.
-  const std::vector<int>& selectNets(int typeInter, int gpu);
 
  private:
   enum class Order { Free, Pci, Replay, Hint };
@@ -41,10 +35,6 @@ class ChannelSearch {
     bool entersOldDevice = false;  // booking against the reverse direction, see reverseShare
     bool entersPowerCpu = false;
     int reverse = -1;
-  };
-  struct RankedGpu {
-    int gpu = -1;
-    int netGBps = 0;  // whole GB/s of the path from the NET
   };
   struct Shape {  // what does not change along one channel
     int backToNet = -1;
@@ -73,22 +63,17 @@ class ChannelSearch {
   void closeRing(int gpu, int* time);
   void channelDone(int* time);
   void nextGpus(int gpu, int step, const Shape& shape, Order order);
-  void appendFree(int gpu, int sortNet);
-  void preferNeighbours(int gpu, size_t begin);
-  void keepCandidates(const std::vector<int>& wanted, size_t begin);
   int replayed(int step) const;
   bool mayEndAt(int net, int step) const;
   Shape shape() const;
   bool isTree() const { return wanted_.pattern != ncclTopoPattern::Ring; }
   void shareNet(int net, int bwGBps);
   void save(ncclTopoGraph& best) const;
-  void insertByNetScore(const RankedGpu& ranked, size_t begin);
-  const std::vector<RankedGpu>& sortedGpus(int gpu, int net);
-  std::vector<int> preferredNets(int gpu) const;
   int freePciBandwidth(int gpu) const;
   int pciLinkOf(int gpu) const;
 
   const ncclTopoSystem& system_;
+  SearchCandidates& candidates_;
   const int nGpus_;
   const int nNets_;
   std::vector<int> order_;                                  // tour of GPU indices
@@ -96,10 +81,8 @@ class ChannelSearch {
   std::array<std::vector<int>, kTopoNodeTypes> firstLink_;  // [type][index] of each node's links
   std::vector<FlatLink> links_;
   std::vector<FlatPath> gpuPaths_, netGpuPaths_, gpuNetPaths_;
-  std::vector<float> netBw_;                                      // GB/s still free
-  std::vector<int> pciLinks_;                                     // [gpu] of its device; -1: none
-  std::vector<std::vector<RankedGpu>> sortedGpus_;                // [gpu * (nNets + 1) + net + 1]
-  std::map<std::pair<int, int>, std::vector<int>> selectedNets_;  // by (gpu or -1, type)
+  std::vector<float> netBw_;   // GB/s still free
+  std::vector<int> pciLinks_;  // [gpu] of its device; -1: none
 
   // of the running attempt
   ncclTopoGraph wanted_;
@@ -110,9 +93,8 @@ class ChannelSearch {
   std::vector<int> intra_;  // [channel * nGpus + step] GPU index
   std::vector<int> netIn_;  // [channel] NET index
   std::vector<int> netOut_;
-  std::vector<uint64_t> used_;                  // [gpu] bit a channel
-  std::vector<std::pair<int, int>> netScores_;  // of the candidates that are being sorted
-  std::vector<int> candidates_;                 // stack of the candidate lists of all open steps
+  std::vector<uint64_t> used_;  // [gpu] bit a channel
+  std::vector<int> stack_;      // stack of the candidate lists of all open steps
 };
 
 }  // namespace nccom
