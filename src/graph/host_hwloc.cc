@@ -45,9 +45,19 @@ Result<Topology> loadTopology(const std::string& synthetic) {
   return topology;
 }
 
-/// Cores; PUs where hwloc sees no cores.
-std::vector<hwloc_obj_t> coresOf(hwloc_topology_t topology) {
+std::vector<hwloc_obj_t> numasOf(hwloc_topology_t topology) {
+  std::vector<hwloc_obj_t> numas;
+  const int count = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE);
+  for (int i = 0; i < count; i++) {
+    numas.push_back(hwloc_get_obj_by_type(topology, HWLOC_OBJ_NUMANODE, static_cast<unsigned>(i)));
+  }
+  return numas;
+}
+
+/// NUMA nodes, or cores; PUs where hwloc sees no cores.
+std::vector<hwloc_obj_t> unitsOf(hwloc_topology_t topology, HostUnit unit) {
   std::vector<hwloc_obj_t> cores;
+  if (unit == HostUnit::Numa) return numasOf(topology);
   for (const hwloc_obj_type_t type : {HWLOC_OBJ_CORE, HWLOC_OBJ_PU}) {
     const int count = hwloc_get_nbobjs_by_type(topology, type);
     for (int i = 0; i < count; i++) {
@@ -79,12 +89,9 @@ size_t numaOf(const std::vector<hwloc_obj_t>& numas, hwloc_obj_t object) {
 class HostWriter {
  public:
   explicit HostWriter(hwloc_topology_t topology) : topology_(topology) {
-    const int count = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE);
-    for (int i = 0; i < count; i++) {
-      numas_.push_back(
-          hwloc_get_obj_by_type(topology, HWLOC_OBJ_NUMANODE, static_cast<unsigned>(i)));
-      addCpu(numas_.back());
-    }
+    numas_ = numasOf(topology);
+    for (const hwloc_obj_t numa : numas_)
+      addCpu(numa);
   }
 
   void addDevices(const std::vector<hwloc_obj_t>& cores, int nDevices) {
@@ -170,18 +177,18 @@ class HostWriter {
 
 }  // namespace
 
-Result<int> hostCoreCount() {
+Result<int> hostUnitCount(HostUnit unit) {
   const Topology topology = TRY(loadTopology(""));
-  return std::max(1, static_cast<int>(coresOf(topology.get()).size()));
+  return std::max(1, static_cast<int>(unitsOf(topology.get(), unit).size()));
 }
 
-Result<ncclXml> hostTopoGetXml(int nDevices, const std::string& synthetic) {
+Result<ncclXml> hostTopoGetXml(int nDevices, const std::string& synthetic, HostUnit unit) {
   if (nDevices < 0 || nDevices > kMaxHostDevices) {
     return fail(ncclInvalidArgument, "%d host devices, expected 0 to %d", nDevices,
                 kMaxHostDevices);
   }
   const Topology topology = TRY(loadTopology(synthetic));
-  const std::vector<hwloc_obj_t> cores = coresOf(topology.get());
+  const std::vector<hwloc_obj_t> cores = unitsOf(topology.get(), unit);
   if (cores.empty() || hwloc_get_nbobjs_by_type(topology.get(), HWLOC_OBJ_NUMANODE) < 1) {
     return fail(ncclSystemError, "hwloc sees no core or no memory on this machine");
   }

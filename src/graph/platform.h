@@ -1,4 +1,8 @@
-// The machines that can be synthesised: what is known of each generation, as tables.
+// The machines that can be synthesised: what is known of each instance type, as tables.
+//
+// Facts without a tag are published by AWS (Neuron documentation, driver tables, EFA maps, EC2
+// tables). "Inferred" ones follow from published ones, "invented" ones fill in what is not public
+// and only promise to be consistent; docs/platforms.md lists which is which.
 #pragma once
 
 #include <array>
@@ -15,6 +19,7 @@ namespace nccom {
 
 constexpr int kMaxSengsPerDevice = 4;
 constexpr int kMaxCoresPerDevice = 8;
+constexpr int kMaxDevicePorts = 4;  // device links that stay inside a host
 
 /// How two logical cores are joined; the numeric order is the search preference of the Neuron
 /// collectives library.
@@ -39,20 +44,90 @@ struct NeuronEdge {
 struct NeuronCore {
   int device = 0;
   int slot = 0;   // logical core within the device
-  int seng = 0;   // engine group: owner of an HBM stack and of the device link of that number
+  int seng = 0;   // engine group: owner of an HBM stack and of device links
   int index = 0;  // among the logical cores of the engine group
   bool operator==(const NeuronCore&) const = default;
 };
 
+/// Generations as the path search tells them apart.
+enum class NeuronFamily : uint8_t {
+  Sunda,     // Trainium, Inferentia2
+  Cayman,    // Trainium2
+  Mariana,   // Trainium3 with device-to-device links
+  SwitchV1,  // Trainium3 behind switches
+};
+
+/// Values of the runtime's instance info (`family`).
+enum class NeuronInstanceFamily : uint8_t {
+  Unknown = 0,
+  Inf1 = 1,
+  Trn1 = 2,
+  Trn1n = 3,
+  Inf2 = 4,
+  Trn2 = 5,
+  Trn2n = 6,
+  Inf2e = 7,
+  Trn2p = 8,
+  Trn2u = 9,
+  Trn2e = 10,
+  Trn2eu = 11,
+  Trn2ac = 12,
+  Trn2uac = 13,
+  Trn3 = 14,
+  Trn3Pds98 = 15,
+};
+
+/// Values of the runtime's instance info (`size`).
+enum class NeuronInstanceSize : uint8_t {
+  Xl1 = 0,
+  Xl2 = 1,
+  Xl4 = 2,
+  Xl6 = 3,
+  Xl8 = 4,
+  Xl24 = 5,
+  Xl32 = 6,
+  Xl48 = 7,
+  Xl3 = 8,
+  Unknown = 9,
+};
+
+/// How the hosts of a pod (UltraServer) are joined; the runtime's values.
+enum class NeuronPodType : uint8_t { None = 0, P2p = 1, Switch = 2 };
+
+/// Configuration of an UltraServer; the driver's values.
+enum class UltraServerMode : uint8_t { None = 0, X4 = 1, X2h = 2, X2v = 3, X1 = 4 };
+
+/// A cable between the devices of equal number of two hosts of a pod; both ends use one side.
+struct PodCable {
+  int hostA, hostB;
+  bool isLeft;  // the side on which rack mates are; else the right side
+};
+
+/// A way to group hosts into a pod.
+struct NeuronPodShape {
+  std::string_view name;  // "X4"
+  UltraServerMode mode;
+  NeuronPodType type;
+  int nHosts;
+  std::span<const PodCable> cables;  // of a P2p pod
+  /// Place of each host of a P2p pod in the election among four; hosts 1 and 3 are mounted turned.
+  std::span<const int> electedNodes;
+
+  int electedNode(int host) const { return electedNodes.empty() ? 0 : electedNodes[host]; }
+};
+
+/// A host on its own, of any platform.
+constexpr NeuronPodShape kNoPod = {"", UltraServerMode::None, NeuronPodType::None, 1, {}, {}};
+
 /// One accelerator device (MLA) of an instance.
 struct NeuronDevice {
   int routingId;
-  int row, col;  // place in the grid
+  int row, col;  // place in the grid; -1: there is none
   std::string_view busId;
-  int numa;
-  std::string_view efaBusId;  // NIC next to it
-  /// Device at the far end of the link of each engine group.
-  std::array<int, kMaxSengsPerDevice> neighbours;
+  int numa;                   // as the driver reports it; -1: unknown, the first node's
+  std::string_view efaBusId;  // NIC next to it, which devices may share; empty: none
+  /// Device at the far end of each port; -1: nothing there. The driver prints them in this order.
+  std::array<int, kMaxDevicePorts> neighbours;
   /// Physical core of each logical slot at LNC 1.
   std::array<int, kMaxCoresPerDevice> physicalCores;
 };
@@ -62,11 +137,25 @@ struct NeuronNuma {
   std::string_view cpus;  // "0-47,96-143"
 };
 
+/// What joins devices beyond their ports on Trainium3 hosts that have switches. Rates are GB/s of
+/// one device, one direction; 0: there is no such level.
+struct NeuronSwitches {
+  int devicesPerTray;   // consecutive devices on one board (JBOG)
+  float trayGBps;       // to each other device of the tray, by a link of its own
+  float sledGBps;       // into the switch of the host
+  float rackGBps;       // into the switch of the rack
+  float crossRackGBps;  // to the device in the same place of the other rack
+  int hostsPerRack;
+};
+
 /// One instance type. Rates are GB/s in one direction, per what the name says.
 struct NeuronPlatform {
   std::string_view name;
   std::string_view coreName;  // "NCv3"
-  int sm;                     // generation number in topology files: of NCv<sm>
+  NeuronFamily family;
+  NeuronInstanceFamily instanceFamily;
+  NeuronInstanceSize instanceSize;
+  int sm;  // generation number in topology files: of NCv<sm>
   std::span<const NeuronDevice> devices;
   std::span<const NeuronNuma> numas;
   std::span<const int> lncs;  // logical core sizes on offer (physical cores a logical one)
@@ -74,6 +163,12 @@ struct NeuronPlatform {
   int coresPerDevice;  // physical
   int coresPerSeng;
   int sengsPerDie;
+  /// Bit s set: engine group s drives the port.
+  std::array<uint8_t, kMaxDevicePorts> portSengs;
+  std::span<const NeuronPodShape> pods;  // empty: hosts are on their own
+  NeuronSwitches switches;
+  /// What the driver prints where that is not the wiring; empty: NeuronDevice::neighbours.
+  std::span<const std::array<int, kMaxDevicePorts>> reportedNeighbours;
 
   // memory and engines of a device
   int hbmStacks;
@@ -86,38 +181,72 @@ struct NeuronPlatform {
   float semaphoreUs;  // before a dependent transfer begins
 
   // links
-  float deviceLinkGBps;  // to a neighbouring device
+  float deviceLinkGBps;  // to the device at a port
+  float podLinkGBps;     // to the device of the same number in the next host of a P2p pod
   float d2dGBps;         // between the dies of a device, of a physical core
   float rmtvGBps;        // between engine groups of a die, of a physical core
   float sharedGBps;      // within an engine group, of a physical core
   int netMbps;           // of a NIC
   float netLatencyUs;
+  std::string_view hostNicBusId;  // the only NIC of a host without EFA; else empty
   std::string_view pciVendor, pciDevice;
   std::string_view pciLinkSpeed;
   int pciLinkWidth;
-  std::string_view cpuVendor;
+  std::string_view cpuArch, cpuVendor;
   int cpuFamily, cpuModel;
+  int vcpus;
 
+  int deviceCount() const { return static_cast<int>(devices.size()); }
   int sengsPerDevice() const { return coresPerDevice / coresPerSeng; }
   int logicalPerDevice(int lnc) const { return coresPerDevice / lnc; }
-  int logicalCores(int lnc) const {
-    return static_cast<int>(devices.size()) * logicalPerDevice(lnc);
-  }
+  int logicalCores(int lnc) const { return deviceCount() * logicalPerDevice(lnc); }
   /// HBM that a logical core calls its own.
   int64_t hbmBytesPerCore(int lnc) const {
     return hbmBytesPerStack * hbmStacks / logicalPerDevice(lnc);
   }
-  NeuronCore coreAt(int logicalCore, int lnc) const;
+  bool isSwitched() const { return switches.rackGBps > 0; }
+
+  // `electedNode` is the host's place in its pod: in a P2p pod, hosts 1 and 3 are mounted turned,
+  // and number their cores from the other die.
+  NeuronCore coreAt(int logicalCore, int lnc, int electedNode = 0) const;
   /// Logical core with an engine group and index on a device.
-  int coreOf(int device, int seng, int index, int lnc) const;
-  /// All links between logical cores, sorted by (from, to).
-  std::vector<NeuronEdge> edges(int lnc) const;
+  int coreOf(int device, int seng, int index, int lnc, int electedNode = 0) const;
+  /// All links between logical cores of a host, sorted by (from, to). Those through a switch are
+  /// not among them.
+  std::vector<NeuronEdge> edges(int lnc, int electedNode = 0) const;
+  /// Port of `device` that leads to `neighbour`; -1: none.
+  int portTo(int device, int neighbour) const;
+  /// Engine group at the far end of a link that several groups drive at each end: they are paired
+  /// in order.
+  int remoteSeng(int seng, uint8_t ownSengs, uint8_t remoteSengs) const;
 };
 
-extern const NeuronPlatform kTrn2x48xlarge;
+extern const NeuronPlatform kInf2x1xlarge, kInf2x8xlarge, kInf2x24xlarge, kInf2x48xlarge;
+extern const NeuronPlatform kTrn1x2xlarge, kTrn1x32xlarge, kTrn1nx32xlarge;
+extern const NeuronPlatform kTrn2x3xlarge, kTrn2x48xlarge, kTrn2ux48xlarge;
+/// Trn2 with neighbours listed as the neuron-ls guide shows them, not as the driver does.
+extern const NeuronPlatform kTrn2DocOrderx48xlarge;
+extern const NeuronPlatform kTrn3px48xlarge, kTrn3x48xlarge, kTrn3Dev0x48xlarge;
+extern const NeuronPlatform kTrn3ex24xlarge;
+/// Trn3 with the boards of two directly linked devices that a drawing shows.
+extern const NeuronPlatform kTrn3Pairsx48xlarge;
 
 constexpr std::string_view kHostPlatform = "host";
+constexpr std::string_view kHostNumaPlatform = "host/numa";
 constexpr std::string_view kDefaultPlatform = "trn2.48xlarge";
+
+/// What counts as a device of this machine.
+enum class HostUnit : uint8_t { Core, Numa };
+
+inline bool isHostPlatform(std::string_view name) {
+  return name == kHostPlatform || name == kHostNumaPlatform;
+}
+inline HostUnit hostUnit(std::string_view name) {
+  return name == kHostNumaPlatform ? HostUnit::Numa : HostUnit::Core;
+}
+
+/// All instance types, oldest generation first.
+std::span<const NeuronPlatform* const> neuronPlatforms();
 
 /// Names accepted for NCCOM_PLATFORM, the default first.
 std::vector<std::string> platformNames();
@@ -129,26 +258,38 @@ Result<const NeuronPlatform*> findPlatform(const std::string& name);
 /// @error ncclInvalidArgument  the platform has no such size
 Result<int> checkLnc(const NeuronPlatform& platform, int lnc);
 
-/// Devices that a rank can use: logical cores, or cores of this machine for "host".
-/// @param hostDevices  for "host": how many to offer, 0: one a core
+/// A pod shape of the platform; the empty name is a host on its own, whatever the platform.
+/// @error ncclInvalidArgument  the platform has no such shape; the message lists those it has
+Result<NeuronPodShape> findPodShape(const NeuronPlatform& platform, const std::string& name);
+
+/// Devices that a rank can use: logical cores, or cores or NUMA nodes of this machine for "host"
+/// and "host/numa".
+/// @param hostDevices  for those: how many to offer, 0: one a core or node
 /// @error ncclInvalidArgument  unknown platform, or a logical core size that it does not have
 Result<int> deviceCount(const std::string& platform, int lnc, int hostDevices = 0);
 
+/// What a device listing says is connected to a device, in its order. On Trainium3 hosts with
+/// switches that is not the wiring: the driver prints a torus there, or nothing.
+std::vector<int> printedNeighbours(const NeuronPlatform& platform, int device);
+
 /// The <system> document of a platform: one <gpu> a logical core (dev = its number, own bus id),
 /// <nvlink> for device links and paths within a device, a <nic> next to each device. No ranks.
-Result<ncclXml> neuronTopoGetXml(const NeuronPlatform& platform, int lnc);
+/// @param electedNode  the host's place in its pod, see NeuronPlatform
+Result<ncclXml> neuronTopoGetXml(const NeuronPlatform& platform, int lnc, int electedNode = 0);
 
-/// This machine through hwloc: one device a core, the CPUs (NUMA nodes), and its network cards.
+/// This machine through hwloc: one device a core (or NUMA node), the CPUs (NUMA nodes), and its
+/// network cards below the PCI bridges that lead to them.
 ///
-/// @param nDevices   number of devices, dealt over the cores in turn; 0: one a core
+/// @param nDevices   number of devices, dealt over the units in turn; 0: one a unit
 /// @param synthetic  hwloc's description of another machine ("numa:2 core:4 pu:2"), for tests;
 ///                   empty: this one
 /// @error ncclInvalidArgument  negative, or more devices than bus ids; a bad description
 /// @error ncclSystemError      hwloc cannot read the machine
-Result<ncclXml> hostTopoGetXml(int nDevices, const std::string& synthetic = "");
+Result<ncclXml> hostTopoGetXml(int nDevices, const std::string& synthetic = "",
+                               HostUnit unit = HostUnit::Core);
 
-/// Cores of this machine.
-Result<int> hostCoreCount();
+/// Cores (or NUMA nodes) of this machine.
+Result<int> hostUnitCount(HostUnit unit);
 
 /// "0-3,8" as hexadecimal words of 32 bits, highest first: "00000000,0000010f" (at least as many
 /// words as the highest CPU needs).
