@@ -155,6 +155,7 @@ class Comm {
   std::mutex watch;
   uint64_t seenProgress = 0;
   Clock::time_point progressAt{}, seenAt{};
+  Clock::duration nextStall{};         // without progress, after which the host is told
   std::atomic<int64_t> failedAtNs{0};  // when this rank noticed its failure; 0: not yet
   // A thread is in the host's netProgress, or the host must not be called any more.
   std::atomic<bool> networkBusy{false};

@@ -5,6 +5,7 @@
 namespace nccom::emu {
 namespace {
 
+constexpr std::chrono::milliseconds kFirstStall{1000};
 constexpr std::chrono::milliseconds kPause{500};  // between looks: nobody was there to look
 
 /// Grows with everything that moves.
@@ -70,6 +71,14 @@ int32_t missedRank(const Comm& comm, Phase phase) {
 }
 
 /// The caller holds `control`.
+void tellStall(Comm& comm, const Op& op, Clock::duration idle) {
+  const nccomHostCalls_v1& host = comm.config().host;
+  if (host.stalled == nullptr || op.collective == 0 || idle < comm.nextStall) return;
+  comm.nextStall *= 2;
+  host.stalled(host.arg, op.collective, op.name.data());
+}
+
+/// The caller holds `control`.
 void look(Comm& comm, Clock::time_point now) {
   const Phase phase = comm.phase.load(std::memory_order_seq_cst);
   if (phase != Phase::kStarting && phase != Phase::kRunning) return;
@@ -81,6 +90,7 @@ void look(Comm& comm, Clock::time_point now) {
                     describe(op).c_str(), comm.rank()));
     return;
   }
+  tellStall(comm, op, now - comm.progressAt);
   const int64_t limit = comm.config().timeoutMs;
   if (limit == 0 || now - comm.progressAt < std::chrono::milliseconds(limit)) return;
   comm.raise(fail(ncclTimeout, "rank %d: %s has made no progress for %lld ms (NCCOM_TIMEOUT): %s",
@@ -96,7 +106,10 @@ void watchComm(Comm& comm, Clock::time_point now) {
   comm.checkPeers();
   const uint64_t progress = progressOf(comm);
   const bool busy = comm.phase.load(std::memory_order_seq_cst) != Phase::kIdle;
-  if (!busy || progress != comm.seenProgress) comm.progressAt = now;
+  if (!busy || progress != comm.seenProgress) {
+    comm.progressAt = now;
+    comm.nextStall = kFirstStall;
+  }
   comm.seenProgress = progress;
   if (now - comm.seenAt > kPause) comm.progressAt += now - comm.seenAt;
   comm.seenAt = now;

@@ -75,6 +75,25 @@ void Communicator::deviceFailed(void* comm, ncclResult_t code, const char* text)
   if (parts.member != 0) self->process_.monitor().fault(parts.member, code, text);
 }
 
+void Communicator::stalled(void* comm, uint64_t collective, const char* name) {
+  auto* self = static_cast<Communicator*>(comm);
+  self->process_.monitor().ask(self->parts().member, collective, name);
+}
+
+void Communicator::asked(const Question& question) {
+  Launcher* launcher = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    launcher = launcher_.get();
+  }
+  if (launcher == nullptr) return;  // not joined yet
+  const auto own = launcher->called(question.collective);
+  if (own == nullptr || *own == question.call) return;
+  failWith(fail(ncclInvalidUsage, "rank %d called %s, rank %d called %s (collective %llu)",
+                question.rank, question.call.c_str(), rank(), own->c_str(),
+                static_cast<unsigned long long>(question.collective)));
+}
+
 void Communicator::netPosted(void* comm) {
   static_cast<Communicator*>(comm)->process_.proxy().netPosted();
 }

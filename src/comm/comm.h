@@ -17,6 +17,7 @@
 namespace nccom {
 
 class Bootstrap;
+struct Question;
 class DeviceComm;
 class Launcher;
 class NetLinks;
@@ -109,6 +110,9 @@ class Communicator {
   static void deviceFailed(void* comm, ncclResult_t code, const char* text);
   static void netPosted(void* comm);
   static int netProgress(void* comm);
+  static void stalled(void* comm, uint64_t collective, const char* name);
+  /// Another host's rank is stuck: fails if this one called something else.
+  void asked(const Question& question);
   /// What a failure must reach, as far as it has been made.
   struct Parts {
     uint64_t member;

@@ -79,10 +79,12 @@ Status CommBuilder::meet() {
                                           request.nRanks, &comm_->abortFlag_));
   if (request.nRanks == 1) return Ok{};
   Communicator* comm = comm_.get();  // leaves the monitor before it dies
-  const uint64_t member =
-      TRY(process_.monitor().join(comm_->bootstrap_->takeControlRing(), [comm](const Fault& fault) {
+  const uint64_t member = TRY(process_.monitor().join(
+      comm_->bootstrap_->takeControlRing(),
+      [comm](const Fault& fault) {
         comm->failWith(Error{fault.code, fault.text});
-      }));
+      },
+      [comm](const Question& question) { comm->asked(question); }));
   const std::lock_guard lock(comm_->mutex_);
   comm_->member_ = member;
   return Ok{};
@@ -250,6 +252,7 @@ Status CommBuilder::openLinks() {
   setup.deadline = [comm, timeout] { return Deadline::after(timeout, &comm->abortFlag_); };
   comm->links_ = std::make_unique<NetLinks>(std::move(setup));
   if (nNodes_ > 1) TRY(comm->links_->connect(ringConnections()));
+  const std::lock_guard lock(comm->mutex_);
   comm->launcher_ = std::make_unique<Launcher>(comm->info_, process_.device(), comm->device(),
                                                *comm->device_, *comm->links_);
   return Ok{};
@@ -271,6 +274,7 @@ nccomDeviceCommConfig_v1 CommBuilder::deviceConfig() const {
   config.host.arg = comm_.get();
   config.host.failed = Communicator::deviceFailed;
   if (nNodes_ > 1) {
+    if (params.checkCalls) config.host.stalled = Communicator::stalled;
     config.host.netPosted = Communicator::netPosted;
     config.host.netProgress = process_.params().proxyThread ? nullptr : Communicator::netProgress;
   }

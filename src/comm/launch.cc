@@ -136,7 +136,8 @@ Launcher::Launcher(const enc_comm_info& info, Device& memory, int deviceNumber, 
       memory_(memory),
       deviceNumber_(deviceNumber),
       device_(device),
-      links_(links) {}
+      links_(links),
+      called_(kRemembered) {}
 
 Launcher::~Launcher() {
   for (auto& [task, loaded] : recent_)
@@ -171,9 +172,9 @@ Result<Launcher::Loaded> Launcher::load(const encTask& task) {
   const encProgram program = TRY(encCompose(info_, task));
   const encdProgram lowered = TRY(encdLower(program, layout_));
   loaded.handle = TRY(device_.programLoad(lowered.header()));
-  loaded.name = nameOf(task);
+  loaded.name = std::make_shared<const std::string>(nameOf(task));
   loaded.connections = program.connections;
-  loaded.network = netOperationsOf(program, loaded.name, tagOf(task));
+  loaded.network = netOperationsOf(program, *loaded.name, tagOf(task));
   INFO(kLogColl, "%s count %llu: algorithm %s, %zu queues, %zu network connections",
        encOpName(task.op), static_cast<unsigned long long>(task.count), program.algorithm.c_str(),
        program.queues.size(), program.connections.size());
@@ -212,12 +213,18 @@ Status Launcher::start(const Loaded& loaded, nccomLaunch_v1& launch, void* strea
   for (const NetOperation& operation : loaded.network)
     TRY(links_.submit(operation));
   launch.opCount = opCount_ + 1;
-  launch.name = loaded.name.c_str();
+  launch.name = loaded.name->c_str();
   TRY(device_.launch(loaded.handle, launch, stream));
   // Counted only now: a call that was refused has not happened, on any rank's count.
   ++opCount_;
-  if (launch.collective != 0) ++collectives_;
+  if (launch.collective != 0) called_[++collectives_ % kRemembered] = loaded.name;
   return Ok{};
+}
+
+std::shared_ptr<const std::string> Launcher::called(uint64_t collective) {
+  const std::lock_guard lock(mutex_);
+  const bool known = collective <= collectives_ && collective + kRemembered > collectives_;
+  return known ? called_[collective % kRemembered] : nullptr;
 }
 
 Status Launcher::launch(const CollectiveCall& call, uint64_t preMulScale) {

@@ -52,12 +52,16 @@ class Launcher {
 
   uint64_t opCount() const { return opCount_; }
 
+  /// What this rank called as its collective of that number; null: it has not yet, or so many since
+  /// (kRemembered) that it is forgotten.
+  std::shared_ptr<const std::string> called(uint64_t collective);
+
  private:
   struct Loaded {
     std::vector<encConnection> connections;
-    std::string name;                   // for reports
-    void* handle = nullptr;             // the device's
-    std::vector<NetOperation> network;  // what the proxy does, by connection
+    std::shared_ptr<const std::string> name;  // for reports
+    void* handle = nullptr;                   // the device's
+    std::vector<NetOperation> network;        // what the proxy does, by connection
   };
   struct TaskHash {
     size_t operator()(const encTask& task) const;
@@ -84,6 +88,8 @@ class Launcher {
   std::unordered_map<encTask, Recent::iterator, TaskHash> programs_;  // looked up, never iterated
   uint64_t opCount_ = 0;
   uint64_t collectives_ = 0;
+  static constexpr uint64_t kRemembered = 1024;
+  std::vector<std::shared_ptr<const std::string>> called_;  // [collective % kRemembered]
   // Copies of the input for in-place AlltoAll, each larger than the one before: operations that are
   // still running may use the smaller ones.
   std::vector<std::pair<void*, uint64_t>> staging_;

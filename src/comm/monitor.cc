@@ -18,7 +18,7 @@ constexpr uint32_t kControlMagic = 0x6c72746e;  // "ntrl" in memory
 constexpr size_t kMaxText = 4096;               // bytes of a fault's text on the wire
 constexpr size_t kReadBytes = 4096;
 
-enum class ControlKind : uint32_t { Goodbye = 1, Fault = 2 };
+enum class ControlKind : uint32_t { Goodbye = 1, Fault = 2, Question = 3 };
 
 struct ControlHeader {
   uint32_t magic = kControlMagic;
@@ -27,23 +27,36 @@ struct ControlHeader {
   int32_t code = 0;
   uint32_t textBytes = 0;
   uint32_t reserved = 0;
+  uint64_t collective = 0;  // of a question
 };
-static_assert(sizeof(ControlHeader) == 24);
+static_assert(sizeof(ControlHeader) == 32);
+
+std::string messageOf(ControlHeader header, const std::string& text) {
+  header.textBytes = static_cast<uint32_t>(std::min(text.size(), kMaxText));
+  return std::string(reinterpret_cast<const char*>(&header), sizeof header) +
+         text.substr(0, header.textBytes);
+}
 
 std::string goodbye(int rank) {
   ControlHeader header;
   header.rank = rank;
-  return {reinterpret_cast<const char*>(&header), sizeof header};
+  return messageOf(header, "");
 }
 
 std::string faultMessage(const Fault& fault) {
-  const std::string text = fault.text.substr(0, kMaxText);
   ControlHeader header;
   header.kind = ControlKind::Fault;
   header.rank = fault.rank;
   header.code = fault.code;
-  header.textBytes = static_cast<uint32_t>(text.size());
-  return std::string(reinterpret_cast<const char*>(&header), sizeof header) + text;
+  return messageOf(header, fault.text);
+}
+
+std::string questionMessage(const Question& question) {
+  ControlHeader header;
+  header.kind = ControlKind::Question;
+  header.rank = question.rank;
+  header.collective = question.collective;
+  return messageOf(header, question.call);
 }
 
 /// A host that loses power says nothing: the kernel asks, and gives up after about 20 s.
@@ -83,13 +96,14 @@ void Monitor::wake() {
   }
 }
 
-Result<uint64_t> Monitor::join(ControlRing ring, OnFault onFault) {
+Result<uint64_t> Monitor::join(ControlRing ring, OnFault onFault, OnQuestion onQuestion) {
   const std::lock_guard lock(mutex_);
   if (ring.nRanks > 1) TRY(begin());
   const uint64_t id = ++lastId_;
   Member& member = members_[id];
   member.rank = ring.rank;
   member.onFault = std::make_shared<const OnFault>(std::move(onFault));
+  if (onQuestion) member.onQuestion = std::make_shared<const OnQuestion>(std::move(onQuestion));
   if (ring.nRanks == 1) return id;
   Edge& prev = member.edges[0];
   prev.socket = std::move(ring.prev);
@@ -122,6 +136,14 @@ void Monitor::suspect(uint64_t member, ncclResult_t code, const std::string& tex
   if (found == members_.end() || found->second.faulted || found->second.suspicion) return;
   found->second.suspicion = Fault{found->second.rank, code, text};
   found->second.suspectedUntil = Clock::now() + grace_;
+  wake();
+}
+
+void Monitor::ask(uint64_t member, uint64_t collective, const std::string& call) {
+  const std::lock_guard lock(mutex_);
+  const auto found = members_.find(member);
+  if (found == members_.end() || found->second.faulted) return;
+  say(found->second.edges[1], questionMessage({found->second.rank, collective, call}));
   wake();
 }
 
@@ -211,19 +233,38 @@ void Monitor::judge(uint64_t id, Member& member, std::vector<Call>& calls) {
   member.faulted = true;
   for (Edge& edge : member.edges)
     say(edge, faultMessage(*member.suspicion));
-  calls.push_back({id, member.onFault, *member.suspicion});
+  calls.push_back(callOf(id, member, *member.suspicion));
+}
+
+Monitor::Call Monitor::callOf(uint64_t id, const Member& member, const Fault& fault) {
+  return {id, [onFault = member.onFault, fault] {
+            INFO(kLogInit, "fault of rank %d: %s", fault.rank, fault.text.c_str());
+            (*onFault)(fault);
+          }};
+}
+
+/// Questions go once around, in the direction of `next`.
+void Monitor::takeQuestions(uint64_t id, Member& member, const std::vector<Question>& questions,
+                            std::vector<Call>& calls) {
+  for (const Question& question : questions) {
+    if (question.rank == member.rank) continue;
+    say(member.edges[1], questionMessage(question));
+    if (member.left || member.onQuestion == nullptr) continue;
+    calls.push_back({id, [onQuestion = member.onQuestion, question] { (*onQuestion)(question); }});
+  }
 }
 
 void Monitor::step(uint64_t id, Member& member, std::vector<Call>& calls) {
   for (int side = 0; side < 2; side++) {
     Edge& edge = member.edges[side];
     if (!edge.socket) continue;
-    std::vector<Fault> faults;
-    receive(edge, faults);
-    if (!faults.empty() && !member.faulted) {
+    Heard heard;
+    receive(edge, heard);
+    takeQuestions(id, member, heard.questions, calls);
+    if (!heard.faults.empty() && !member.faulted) {
       member.faulted = true;
-      say(member.edges[1 - side], faultMessage(faults.front()));
-      if (!member.left) calls.push_back({id, member.onFault, faults.front()});
+      say(member.edges[1 - side], faultMessage(heard.faults.front()));
+      if (!member.left) calls.push_back(callOf(id, member, heard.faults.front()));
     }
     if (edge.socket) flush(edge);
     if (edge.heardGoodbye && member.left && edge.out.empty()) edge.socket.close();
@@ -231,7 +272,7 @@ void Monitor::step(uint64_t id, Member& member, std::vector<Call>& calls) {
 }
 
 /// Reads all there is; closes the edge at its end, which is a fault if it comes without a goodbye.
-void Monitor::receive(Edge& edge, std::vector<Fault>& faults) {
+void Monitor::receive(Edge& edge, Heard& heard) {
   char bytes[kReadBytes];
   std::string lost;
   while (lost.empty()) {
@@ -242,47 +283,48 @@ void Monitor::receive(Edge& edge, std::vector<Fault>& faults) {
       return;
     } else {
       edge.in.append(bytes, got.value());
-      lost = takeMessages(edge, faults);
+      lost = takeMessages(edge, heard);
     }
   }
   edge.socket.close();
   edge.out.clear();
   if (edge.heardGoodbye) return;
-  faults.push_back(
+  heard.faults.push_back(
       {edge.peer, ncclRemoteError, describeRank(edge.peer, edge.name) + " was lost: " + lost});
 }
 
 /// Takes the complete messages out of edge.in. Returns what is wrong with them, if anything is.
-std::string Monitor::takeMessages(Edge& edge, std::vector<Fault>& faults) {
+std::string Monitor::takeMessages(Edge& edge, Heard& heard) {
   while (edge.in.size() >= sizeof(ControlHeader)) {
     ControlHeader header;
     memcpy(&header, edge.in.data(), sizeof header);
-    const bool known = header.kind == ControlKind::Goodbye || header.kind == ControlKind::Fault;
+    const bool known = header.kind >= ControlKind::Goodbye && header.kind <= ControlKind::Question;
     if (header.magic != kControlMagic || !known || header.textBytes > kMaxText) {
       return "it does not speak this protocol";
     }
     const size_t bytes = sizeof header + header.textBytes;
     if (edge.in.size() < bytes) return "";
+    const std::string text = edge.in.substr(sizeof header, header.textBytes);
     if (header.kind == ControlKind::Goodbye) {
       edge.heardGoodbye = true;
+    } else if (header.kind == ControlKind::Fault) {
+      heard.faults.push_back({header.rank, static_cast<ncclResult_t>(header.code), text});
     } else {
-      faults.push_back({header.rank, static_cast<ncclResult_t>(header.code),
-                        edge.in.substr(sizeof header, header.textBytes)});
+      heard.questions.push_back({header.rank, header.collective, text});
     }
     edge.in.erase(0, bytes);
   }
   return "";
 }
 
-/// Calls without the lock, so that OnFault may use the monitor.
+/// Calls without the lock, so that the called may use the monitor.
 void Monitor::callBack(const std::vector<Call>& calls, std::unique_lock<std::mutex>& lock) {
   for (const Call& call : calls) {
     const auto found = members_.find(call.member);
     if (found == members_.end() || found->second.left) continue;
     calling_ = call.member;
     lock.unlock();
-    INFO(kLogInit, "fault of rank %d: %s", call.fault.rank, call.fault.text.c_str());
-    (*call.onFault)(call.fault);
+    call.run();
     lock.lock();
     calling_ = 0;
     called_.notify_all();

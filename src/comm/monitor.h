@@ -5,6 +5,9 @@
 // rank passes it on once. A connection that closes without a goodbye is a rank that was lost, which
 // its neighbours then say: the kernel closes the connections of a process however it ends.
 //
+// The ring also carries questions: a rank whose operation is stuck asks whether the others have
+// called the same.
+//
 // A rank that leaves in good order says goodbye and hears no more, but its process goes on passing
 // faults along until the neighbours have left too. When the process itself ends, the ring is open
 // there: faults then reach the ranks between two such gaps, which is enough for a communicator that
@@ -38,12 +41,23 @@ struct Fault {
   bool operator==(const Fault&) const = default;
 };
 
+/// `rank` is stuck in its collective number `collective`, which `call` describes.
+struct Question {
+  int rank = -1;
+  uint64_t collective = 0;
+  std::string call;
+
+  bool operator==(const Question&) const = default;
+};
+
 /// The monitor of a process. All calls from any thread.
 class Monitor {
  public:
   /// Is called with the first fault of a member, at most once, on the monitor's thread. It must not
   /// block: the other communicators wait for it.
   using OnFault = std::function<void(const Fault&)>;
+  /// Is called with every question of another rank, in the same way.
+  using OnQuestion = std::function<void(const Question&)>;
 
   static constexpr std::chrono::milliseconds kGrace{500};
 
@@ -57,7 +71,10 @@ class Monitor {
   /// Watches a communicator. What its ranks have said since they connected counts.
   ///
   /// @return the member's number, never 0
-  Result<uint64_t> join(ControlRing ring, OnFault onFault);
+  Result<uint64_t> join(ControlRing ring, OnFault onFault, OnQuestion onQuestion = {});
+
+  /// Asks all other ranks. Does not block.
+  void ask(uint64_t member, uint64_t collective, const std::string& call);
 
   /// Tells the other ranks that this one has failed. Does nothing if the member has told or heard
   /// of a fault before. Does not call OnFault.
@@ -85,15 +102,19 @@ class Monitor {
     int rank = 0;
     Edge edges[2];  // previous, next
     std::shared_ptr<const OnFault> onFault;
+    std::shared_ptr<const OnQuestion> onQuestion;  // may be null
     bool left = false;
     bool faulted = false;
     std::optional<Fault> suspicion;    // the first
     Clock::time_point suspectedUntil;  // valid with it
   };
-  struct Call {  // of an OnFault
+  struct Call {  // of an OnFault or OnQuestion
     uint64_t member;
-    std::shared_ptr<const OnFault> onFault;
-    Fault fault;
+    std::function<void()> run;
+  };
+  struct Heard {  // on an edge
+    std::vector<Fault> faults;
+    std::vector<Question> questions;
   };
 
   Status begin();
@@ -102,8 +123,11 @@ class Monitor {
   int pollMs() const;
   void judge(uint64_t id, Member& member, std::vector<Call>& calls);
   void step(uint64_t id, Member& member, std::vector<Call>& calls);
-  void receive(Edge& edge, std::vector<Fault>& faults);
-  std::string takeMessages(Edge& edge, std::vector<Fault>& faults);
+  static Call callOf(uint64_t id, const Member& member, const Fault& fault);
+  static void takeQuestions(uint64_t id, Member& member, const std::vector<Question>& questions,
+                            std::vector<Call>& calls);
+  void receive(Edge& edge, Heard& heard);
+  std::string takeMessages(Edge& edge, Heard& heard);
   static void say(Edge& edge, const std::string& message);
   static void flush(Edge& edge);
   void callBack(const std::vector<Call>& calls, std::unique_lock<std::mutex>& lock);

@@ -166,6 +166,9 @@ typedef struct {
   /* The communicator failed by itself (deadline, mismatched call) or through a rank of this host:
    * tell the others. Once, before an operation is seen to end with the failure. May be NULL. */
   void (*failed)(void* arg, ncclResult_t code, const char* text);
+  /* A collective (its launch's number and name) has made no progress for 1 s, 2 s, 4 s ...: the
+   * host may ask the ranks of other hosts whether they called the same. May be NULL. */
+  void (*stalled)(void* arg, uint64_t collective, const char* name);
 } nccomHostCalls_v1;
 
 typedef struct {

@@ -33,11 +33,22 @@ class Heard {
     const std::lock_guard lock(mutex_);
     return faults_.size();
   }
+  void ask(const Question& question) {
+    const std::lock_guard lock(mutex_);
+    questions_.push_back(question);
+    came_.notify_all();
+  }
+  std::vector<Question> waitForQuestions(size_t n) {
+    std::unique_lock lock(mutex_);
+    came_.wait_for(lock, std::chrono::seconds(5), [&] { return questions_.size() >= n; });
+    return questions_;
+  }
 
  private:
   std::mutex mutex_;
   std::condition_variable came_;
   std::vector<Fault> faults_;
+  std::vector<Question> questions_;
 };
 
 /// Ranks of which each has a monitor of its own, as if each were a process.
@@ -53,7 +64,10 @@ struct Watched {
     }
   }
   static uint64_t join(Monitor& monitor, Bootstrap& bootstrap, Heard& heard) {
-    return monitor.join(bootstrap.takeControlRing(), [&heard](const Fault& fault) { heard(fault); })
+    return monitor
+        .join(
+            bootstrap.takeControlRing(), [&heard](const Fault& fault) { heard(fault); },
+            [&heard](const Question& question) { heard.ask(question); })
         .value();
   }
   /// As kill -9 of the rank's process would.
@@ -94,6 +108,23 @@ TEST(Monitor, AFaultReachesEveryOtherRankOnce) {
   for (const int rank : {0, 1, 3, 5})
     EXPECT_EQ(world.heard[rank]->count(), 1U) << "rank " << rank;
   EXPECT_EQ(world.heard[2]->count(), 0U) << "it knows";
+}
+
+TEST(Monitor, AQuestionReachesEveryOtherRankOnce) {
+  for (const int nRanks : {2, 5}) {
+    Watched world(nRanks);
+    const std::vector<Question> asked{{1, 7, "AllReduce count 5"}, {1, 8, std::string(128, 'x')}};
+    for (const Question& question : asked)
+      world.monitors[1]->ask(world.members[1], question.collective, question.call);
+    for (int rank = 0; rank < nRanks; rank++) {
+      if (rank == 1) continue;
+      EXPECT_EQ(world.heard[rank]->waitForQuestions(2), asked) << "rank " << rank;
+    }
+    world.monitors[0]->fault(world.members[0], ncclSystemError, "over");
+    EXPECT_EQ(world.heard[1]->wait()->text, "over");
+    EXPECT_TRUE(world.heard[1]->waitForQuestions(0).empty()) << "it does not ask itself";
+    EXPECT_EQ(world.heard[0]->waitForQuestions(2).size(), 2U);
+  }
 }
 
 TEST(Monitor, ASuspicionYieldsToTheCause) {
