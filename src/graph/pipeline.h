@@ -1,5 +1,5 @@
-// The whole way from topology documents to channels, as every rank of a communicator goes it, for
-// any number of hosts inside one process.
+// The whole way from topology documents to channels, as the ranks of a communicator go it, for any
+// number of hosts inside one process.
 #pragma once
 
 #include <string>
@@ -13,22 +13,57 @@
 namespace nccom {
 
 struct PipelineOptions {
-  ncclTopoPathOptions paths;
   ncclTopoSearch search = ncclTopoSearch::Best;
+  ncclTopoPathOptions paths;
   int crossNic = 2;  // as ncclTopoGraph's
   int minChannels = 1;
-  int maxChannels = kMaxChannels;  // of the search
+  int maxChannels = kMaxChannels;      // of the search
+  int maxJoined = kMaxJoinedChannels;  // after joining the hosts
+  /// Each rank brings a document with its own device and all NICs, and these are fused in the
+  /// order of ranks, as NCCL does. Else all ranks of a host share its whole document.
+  bool fuse = true;
+  /// The device fabric spans the hosts (an NVLink clique): their documents are fused too.
+  bool clique = false;
   bool operator==(const PipelineOptions&) const = default;
 };
 
 /// Ranks that see one another without the network, and what each of them computes.
 struct TopoDomain {
-  std::vector<int> ranks;  // in order
+  std::vector<int> ranks;  // in the order of the system
   ncclTopoSystem system;   // with paths
   ncclTopoGraph ring;
   ncclTopoGraph tree;
   bool operator==(const TopoDomain&) const = default;
 };
+
+struct PipelineHost {
+  const ncclXml* xml = nullptr;  // several hosts may share one; its ranks are replaced
+  /// Devices that have a rank, by position in topoGpus(*xml); empty: all. The ranks of a host
+  /// follow on those of the host before, in this order.
+  std::vector<int> gpus;
+};
+
+struct PipelineResult {
+  std::vector<TopoDomain>
+      domains;              // of the first host, or of the first of each kind if they differ
+  std::vector<int> nodeOf;  // [nRanks] index of the domain that a rank is in, over all hosts
+  ncclGlobalChannels global;
+  std::vector<std::string> notes;
+  bool operator==(const PipelineResult&) const = default;
+};
+
+/// The <gpu> elements of a document in the order in which they get ranks: by `dev`, then
+/// `mlopart`, then as they stand.
+/// @error ncclInvalidUsage  a <gpu> without a valid `dev`
+Result<std::vector<pugi::xml_node>> topoGpus(const ncclXml& xml);
+
+/// Loads, trims, computes paths, searches ring and tree, and joins the hosts. Equal hosts are
+/// computed once.
+///
+/// @error ncclInvalidArgument  no host, a host without devices, or a device that it does not have
+/// @error ncclInvalidUsage     as ncclTopoGetSystemFromXml; the search's and the postset's errors
+Result<PipelineResult> runPipeline(const std::vector<PipelineHost>& hosts,
+                                   const PipelineOptions& options);
 
 /// The system of one document as it stands: its ranks and order, paths and search limits
 /// computed, nothing trimmed. No graphs yet.

@@ -5,6 +5,7 @@
 
 #include "graph/platform.h"
 #include "tools/nccom/command.h"
+#include "tools/nccom/topo_batch.h"
 #include "tools/nccom/topo_run.h"
 
 namespace nccom {
@@ -15,6 +16,7 @@ struct TopoCommand {
   std::string mode;
   std::string search = "best";
   bool json = false;
+  std::string goldenDir, xmlDir, outDir;  // of batch
 };
 
 int failed(const Error& error) {
@@ -22,14 +24,26 @@ int failed(const Error& error) {
   return kExitFailed;
 }
 
+PipelineOptions optionsOf(const TopoCommand& command) {
+  PipelineOptions options;
+  if (command.search == "nccl") options.search = ncclTopoSearch::Nccl;
+  return options;
+}
+
+int batch(const TopoCommand& command) {
+  const Result<int> written =
+      runBatch(command.goldenDir, command.xmlDir, command.outDir, optionsOf(command));
+  if (!written.ok()) return failed(written.error());
+  printf("%d files in %s\n", written.value(), command.outDir.c_str());
+  return 0;
+}
+
 int show(const TopoCommand& command) {
   const Result<TopoMode> mode = parseMode(command.mode);
   if (!mode.ok()) return failed(mode.error());
-  PipelineOptions options;
-  if (command.search == "nccl") options.search = ncclTopoSearch::Nccl;
-  const Result<TopoAnswer> answer = runTopo(command.source, mode.value(), options);
+  const Result<TopoAnswer> answer = runTopo(command.source, mode.value(), optionsOf(command));
   if (!answer.ok()) return failed(answer.error());
-  for (const std::string& note : answer.value().notes)
+  for (const std::string& note : answer.value().result.notes)
     fprintf(stderr, "note: %s\n", note.c_str());
   if (command.json) puts(answerJson(answer.value()).dump().c_str());
   return 0;
@@ -50,7 +64,12 @@ SubCommand addTopo(CLI::App& program) {
       ->check(CLI::IsMember({"nccl", "best"}))
       ->default_str("best");
   app->add_flag("--json", command->json, "as JSON");
-  return {app, [command] { return show(*command); }};
+  CLI::App* corpus = app->add_subcommand("batch", "Answers to all names of a folder")->group("");
+  corpus->fallthrough();
+  corpus->add_option("golden", command->goldenDir)->required();
+  corpus->add_option("xml", command->xmlDir)->required();
+  corpus->add_option("out", command->outDir)->required();
+  return {app, [command, corpus] { return corpus->parsed() ? batch(*command) : show(*command); }};
 }
 
 }  // namespace nccom

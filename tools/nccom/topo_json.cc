@@ -1,5 +1,6 @@
 #include "tools/nccom/topo_json.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -162,6 +163,27 @@ Json domainJson(const TopoDomain& domain) {
   json["system"] = systemJson(domain.system);
   json["paths"] = pathsJson(domain.system);
   json["graphs"] = {{"ring", graphJson(domain.ring)}, {"tree", graphJson(domain.tree)}};
+  return json;
+}
+
+Json globalJson(const PipelineResult& result) {
+  const ncclGlobalChannels& global = result.global;
+  Json json;
+  json["nRanks"] = result.nodeOf.size();
+  json["nNodes"] = *std::max_element(result.nodeOf.begin(), result.nodeOf.end()) + 1;
+  json["rankToNode"] = result.nodeOf;
+  json["nChannels"] = global.rings.size();
+  json["rings"] = global.rings;
+  json["trees"] = Json::array();
+  for (const std::vector<ncclTree>& tree : global.trees) {
+    Json up = Json::array();
+    Json down = Json::array();
+    for (const ncclTree& place : tree) {
+      up.push_back(place.up);
+      down.push_back(place.down);
+    }
+    json["trees"].push_back({{"up", up}, {"down", down}});
+  }
   return json;
 }
 

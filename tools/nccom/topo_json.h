@@ -12,4 +12,7 @@ using Json = nlohmann::ordered_json;
 /// {system, paths, graphs} of a domain. Rates are GB/s to nine digits, node ids hexadecimal text.
 Json domainJson(const TopoDomain& domain);
 
+/// {nRanks, nNodes, rankToNode, nChannels, rings, trees} of a communicator.
+Json globalJson(const PipelineResult& result);
+
 }  // namespace nccom

@@ -1,43 +1,45 @@
 #include "tools/nccom/topo_run.h"
 
 #include <filesystem>
-#include <set>
 #include <string_view>
 
-#include "graph/graph.h"
+#include "graph/platform.h"
 
 namespace nccom {
 namespace {
 
-using pugi::xml_node;
-
-struct Contents {
-  std::set<int> devs;
-  int nGpus = 0;
-  int nRanks = 0;  // <gpu> elements that have one
-  int nNets = 0;
-};
-
-Status countBelow(const ncclXml& xml, xml_node node, Contents& contents) {
-  for (const xml_node child : node.children()) {
-    const std::string_view name = child.name();
-    if (name == "gpu") {
-      contents.nGpus++;
-      if (child.attribute("rank")) contents.nRanks++;
-      contents.devs.insert(TRY(xmlInt32(xml, child, "dev")));
-    }
-    if (name == "net") contents.nNets++;
-    TRY(countBelow(xml, child, contents));
+/// Elements of a name anywhere below.
+int countBelow(pugi::xml_node node, std::string_view name, const char* attribute = nullptr) {
+  int count = 0;
+  for (const pugi::xml_node child : node.children()) {
+    const bool isOne = child.name() == name;
+    if (isOne && (attribute == nullptr || child.attribute(attribute))) count++;
+    count += countBelow(child, name, attribute);
   }
-  return Ok{};
+  return count;
 }
 
 /// A document that says nothing of ranks: one a device.
-Status giveRanks(const ncclXml& xml, const Contents& contents) {
-  std::vector<LocalRank> ranks;
-  for (const int dev : contents.devs)
-    ranks.push_back({static_cast<int>(ranks.size()), dev});
-  return setRanks(xml, ranks);
+Status giveRanks(const ncclXml& xml) {
+  if (countBelow(xml.root(), "gpu", "rank") > 0) return Ok{};
+  int rank = 0;
+  for (pugi::xml_node gpu : TRY(topoGpus(xml)))
+    setXml(gpu, "rank", rank++);
+  return Ok{};
+}
+
+std::string join(const std::vector<int>& numbers) {
+  std::string text;
+  for (const int number : numbers)
+    text += (text.empty() ? "" : ",") + std::to_string(number);
+  return text;
+}
+
+Json oracleJson(const TopoAnswer& answer) {
+  return {{"library", "nccom"},
+          {"mode", answer.mode.kind == TopoMode::Kind::Direct ? "direct" : "pipeline"},
+          {"nNodes", answer.mode.nHosts},
+          {"mnnvl", answer.mode.kind == TopoMode::Kind::Clique ? 1 : 0}};
 }
 
 }  // namespace
@@ -53,28 +55,46 @@ Result<TopoAnswer> runTopo(const TopoSource& source, const TopoMode& mode,
                            const PipelineOptions& options) {
   const ncclXml xml = TRY(loadTopology(source));
   TRY(checkRoot(xml, "system"));
-  Contents contents;
-  TRY(countBelow(xml, xml.root(), contents));
   TopoAnswer answer;
   answer.mode = mode;
   answer.name = source.file.empty() ? source.platform
                                     : std::filesystem::path(source.file).filename().string();
-  answer.nGpus = contents.nGpus;
-  answer.nNets = contents.nNets;
-  if (contents.nRanks == 0) TRY(giveRanks(xml, contents));
-  TopoDomain domain = TRY(topoDirect(xml, mode.inter, options, answer.notes));
-  TRY(searchGraphs(domain, options));
-  answer.domains.push_back(std::move(domain));
+  answer.nGpus =
+      mode.gpus.empty() ? countBelow(xml.root(), "gpu") : static_cast<int>(mode.gpus.size());
+  answer.nNets = countBelow(xml.root(), "net");
+  answer.gpuSelection = join(mode.gpus);
+  if (mode.kind == TopoMode::Kind::Direct) {
+    TRY(giveRanks(xml));
+    TopoDomain domain = TRY(topoDirect(xml, mode.inter, options, answer.result.notes));
+    TRY(searchGraphs(domain, options));
+    answer.result.domains.push_back(std::move(domain));
+    return answer;
+  }
+  PipelineOptions piped = options;
+  piped.clique = mode.kind == TopoMode::Kind::Clique;
+  const std::vector<PipelineHost> hosts(mode.nHosts, PipelineHost{&xml, mode.gpus});
+  answer.result = TRY(runPipeline(hosts, piped));
   return answer;
 }
 
 Json answerJson(const TopoAnswer& answer) {
   Json json;
+  json["oracle"] = oracleJson(answer);
   json["file"] = answer.name;
   json["ngpus"] = answer.nGpus;
   json["nnets"] = answer.nNets;
-  for (const auto& [key, value] : domainJson(answer.domains[0]).items())
-    json[key] = value;
+  json["gpuSelection"] = answer.gpuSelection;
+  if (answer.mode.kind == TopoMode::Kind::Direct) {
+    json.update(domainJson(answer.result.domains[0]));
+    return json;
+  }
+  json["domains"] = Json::array();
+  for (const TopoDomain& domain : answer.result.domains) {
+    Json part = {{"ranks", domain.ranks}};
+    part.update(domainJson(domain));
+    json["domains"].push_back(part);
+  }
+  json["global"] = globalJson(answer.result);
   return json;
 }
 

@@ -22,8 +22,8 @@ struct TopoAnswer {
   TopoMode mode;
   int nGpus = 0;  // of one host's document
   int nNets = 0;
-  std::vector<TopoDomain> domains;
-  std::vector<std::string> notes;  // what was assumed
+  std::string gpuSelection;  // "0,1,5"; empty: all
+  PipelineResult result;     // of a direct run: one domain, nothing global
 };
 
 /// @error as the readers of files and platforms
