@@ -124,7 +124,10 @@ bool ChannelSearch::book(const FlatPath& path, bool fromGpu, float bwGBps, size_
     if (link.entersPowerCpu) backward += forward;
     FlatLink& reverse = links_[link.reverse];
     *booked = i;
-    if (link.bwGBps < forward || (backward != 0 && reverse.bwGBps < backward)) return false;
+    if (link.bwGBps < forward || (backward != 0 && reverse.bwGBps < backward)) {
+      refusals_[path.links[i]]++;
+      return false;
+    }
     link.bwGBps = subtract(link.bwGBps, forward);
     if (backward != 0) reverse.bwGBps = subtract(reverse.bwGBps, backward);
   }
@@ -153,11 +156,12 @@ void ChannelSearch::unfollow(const FlatPath& path, bool fromGpu, bool isIntra, f
   nHops_ -= static_cast<int>(path.links.size());
 }
 
-int ChannelSearch::run(const ncclTopoGraph& wanted, ncclTopoGraph& best, int budget) {
+SearchTrial ChannelSearch::run(const ncclTopoGraph& wanted, ncclTopoGraph& best, int budget) {
   wanted_ = wanted;
-  wanted_.why.clear();
   best_ = &best;
-  nChannels_ = 0;
+  nChannels_ = nMostChannels_ = 0;
+  hasFound_ = false;
+  refusals_.assign(links_.size(), 0);
   nHops_ = wanted.nHops;
   latencyInter_ = wanted.latencyInter;
   intra_.assign(static_cast<size_t>(wanted.maxChannels) * nGpus_, -1);
@@ -167,7 +171,20 @@ int ChannelSearch::run(const ncclTopoGraph& wanted, ncclTopoGraph& best, int bud
   stack_.clear();
   int time = budget;
   searchChannel(&time);
-  return time;
+  SearchTrial trial;
+  trial.timeLeft = time;
+  trial.nLaid = nMostChannels_;
+  trial.nNeeded = wanted.minChannels;
+  if (hasFound_) {
+    trial.verdict = SearchTrial::Verdict::Found;
+    trial.nLaid = best.nChannels;
+  } else {
+    if (time == 0) trial.verdict = SearchTrial::Verdict::Spent;
+    const auto most = std::max_element(refusals_.begin(), refusals_.end());
+    if (most != refusals_.end() && *most > 0)
+      trial.link = static_cast<int>(most - refusals_.begin());
+  }
+  return trial;
 }
 
 /// The step at which a channel returns to the network, or to its first GPU.
@@ -349,6 +366,7 @@ int ChannelSearch::freePciBandwidth(int gpu) const {
 
 void ChannelSearch::channelDone(int* time) {
   nChannels_++;
+  nMostChannels_ = std::max(nMostChannels_, nChannels_);
   // More bandwidth in all wins, then fewer links; a minimum of channels must be there.
   const auto total = [](int channels, const ncclTopoGraph& graph) {
     return static_cast<float>(channels) * graph.bwIntra;
@@ -359,6 +377,7 @@ void ChannelSearch::channelDone(int* time) {
   const bool isShorter = own == known && isAlike && nHops_ < best_->nHops;
   if (nChannels_ >= wanted_.minChannels && (own > known || isShorter)) {
     save(*best_);
+    hasFound_ = true;
     if (nChannels_ == wanted_.maxChannels) *time = -1;
   }
   if (nChannels_ < wanted_.maxChannels) searchChannel(time);
@@ -366,9 +385,7 @@ void ChannelSearch::channelDone(int* time) {
 }
 
 void ChannelSearch::save(ncclTopoGraph& best) const {
-  std::vector<std::string> why = std::move(best.why);
   best = wanted_;
-  best.why = std::move(why);
   best.nChannels = nChannels_;
   best.nHops = nHops_;
   best.latencyInter = latencyInter_;

@@ -5,21 +5,18 @@
 #include <vector>
 
 #include "graph/search_candidates.h"
+#include "graph/search_finder.h"
 
 namespace nccom {
 
 /// Bandwidth is booked on links while channels are laid and given back on the way up, so that one
 /// object serves all attempts on a system.
-class ChannelSearch {
+class ChannelSearch : public ChannelFinder {
  public:
   /// @param order  GPU indices in an order worth trying first (see search_order.h); may be empty
   ChannelSearch(const ncclTopoSystem& system, SearchCandidates& candidates, std::vector<int> order);
 
-  /// Looks for channels of `wanted` (its bandwidths, types, sameChannels, crossNic, min/max
-  /// channels); replaces `best` whenever something better is found.
-  /// @param budget  steps to spend
-  /// @return  steps left; 0: all spent, -1: the maximum number of channels was reached
-  int run(const ncclTopoGraph& wanted, ncclTopoGraph& best, int budget);
+  SearchTrial run(const ncclTopoGraph& asked, ncclTopoGraph& best, int budget) override;
 
  private:
   enum class Order { Free, Pci, Replay, Hint };
@@ -88,6 +85,9 @@ class ChannelSearch {
   ncclTopoGraph wanted_;
   ncclTopoGraph* best_ = nullptr;
   int nChannels_ = 0;
+  int nMostChannels_ = 0;
+  bool hasFound_ = false;
+  std::vector<int> refusals_;  // [link] how often it had too little
   int nHops_ = 0;
   float latencyInter_ = 0;
   std::vector<int> intra_;  // [channel * nGpus + step] GPU index
