@@ -100,10 +100,11 @@ ncclPeerInfo CommBuilder::ownRecord() const {
   record.pid = getpid();
   record.minChannels = comm_->request_.config.minChannels;
   record.maxChannels = comm_->request_.config.maxChannels;
-  record.hostHash = hashOf(process_.hostIdentity());
+  const HostOfDevice host = process_.hostOf(comm_->device());
+  record.hostHash = hashOf(host.identity);
   record.bufferBytes = static_cast<uint64_t>(params.bufferBytes);
-  gethostname(record.hostName, sizeof record.hostName - 1);
-  copyText(record.platform, params.topoFile.empty() ? params.platform : params.topoFile);
+  copyText(record.hostName, host.name);
+  copyText(record.platform, process_.platformText());
   copyText(record.net, params.netPlugin + (params.net.empty() ? "" : ":" + params.net));
   return record;
 }
@@ -141,9 +142,10 @@ Result<std::vector<NetDevice>> CommBuilder::netDevices() const {
 Result<GraphInput> CommBuilder::graphInput() const {
   const ncclParams& params = process_.params();
   GraphInput input;
-  input.platform = params.platform;
+  const HostOfDevice host = process_.hostOf(comm_->device());
+  input.platform = host.platform;
   input.lnc = static_cast<int>(params.logicalNc);
-  input.hostDevices = process_.deviceCount();
+  input.hostDevices = host.nDevices;
   input.topoFile = params.topoFile;
   input.graphFile = params.graphFile;
   input.nRanks = comm_->nRanks();
@@ -151,7 +153,7 @@ Result<GraphInput> CommBuilder::graphInput() const {
   input.nets = TRY(netDevices());
   for (int rank = 0; rank < comm_->nRanks(); ++rank) {
     if (nodes_[rank] != nodes_[comm_->rank()]) continue;
-    input.localRanks.push_back({rank, comm_->peers_[rank].device});
+    input.localRanks.push_back({rank, process_.hostOf(comm_->peers_[rank].device).device});
   }
   if (comm_->rank() == 0) {
     input.topoDumpFile = params.topoDumpFile;

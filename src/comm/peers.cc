@@ -29,7 +29,8 @@ Status checkPeers(const std::vector<ncclPeerInfo>& peers) {
     const auto number = [](auto value) { return std::to_string(value); };
     TRY(agree("the library's version", first, number(first.version), peer, number(peer.version)));
     TRY(agree("the number of ranks", first, number(first.nRanks), peer, number(peer.nRanks)));
-    TRY(agree("NCCOM_PLATFORM", first, first.platform, peer, peer.platform));
+    TRY(agree("the platform (NCCOM_PLATFORM, NCCOM_CLUSTER, NCCL_TOPO_FILE)", first, first.platform,
+              peer, peer.platform));
     TRY(agree("NCCL_BUFFSIZE", first, number(first.bufferBytes), peer, number(peer.bufferBytes)));
     TRY(agree("the net", first, first.net, peer, peer.net));
     TRY(agree("the least number of channels", first, number(first.minChannels), peer,

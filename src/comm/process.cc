@@ -54,11 +54,33 @@ std::string machineIdentity() {
   return boot + " " + space + " " + std::to_string(getuid());
 }
 
+constexpr size_t kMaxGraphs = 64;  // kept by a process
+
 /// Devices of the platform; of a topology file, as many as its device numbers ask for.
 Result<int> countDevices(const ncclParams& params) {
   if (!params.topoFile.empty()) return topoFileDeviceCount(params.topoFile);
   return nccom::deviceCount(params.platform, static_cast<int>(params.logicalNc),
                             static_cast<int>(params.hostDevices));
+}
+
+Result<NeuronCluster> readCluster(const ncclParams& params) {
+  if (params.cluster.empty()) return NeuronCluster{};
+  if (!params.topoFile.empty()) {
+    return fail(ncclInvalidUsage, "NCCOM_CLUSTER (%s) and NCCL_TOPO_FILE (%s) exclude each other",
+                params.cluster.c_str(), params.topoFile.c_str());
+  }
+  auto cluster = parseCluster(params.cluster, static_cast<int>(params.logicalNc),
+                              static_cast<int>(params.hostDevices));
+  if (!cluster.ok()) {
+    return fail(cluster.error().code, "NCCOM_CLUSTER: %s", cluster.error().message.c_str());
+  }
+  return cluster;
+}
+
+std::string ownHostName() {
+  char name[64] = "";
+  gethostname(name, sizeof name - 1);
+  return name;
 }
 
 using Made = Result<std::unique_ptr<Process>>;
@@ -98,7 +120,9 @@ Result<std::unique_ptr<Process>> Process::make() {
   warnUnknownVariables();
   logParameters(process->params_);
   const ncclParams& params = process->params_;
-  process->deviceCount_ = TRY(countDevices(params));
+  process->cluster_ = TRY(readCluster(params));
+  const bool isCluster = process->cluster_.hostCount() > 0;
+  process->deviceCount_ = isCluster ? process->cluster_.deviceCount() : TRY(countDevices(params));
   process->hostIdentity_ = params.hostId.empty() ? machineIdentity() : params.hostId;
   const InterfaceChoice interfaces{params.socketIfname, params.socketFamily};
   process->nets_ =
@@ -123,11 +147,26 @@ Status Process::openDevice() {
   config.logger = deviceLog;
   device_ = TRY(Device::open(params_.devicePlugin, config));
   logWrite(LogLevel::Version, kLogInit, "libnccom %d.%d.%d from %s, platform %s, device %s",
-           NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH, ownFolder().c_str(),
-           (params_.topoFile.empty() ? params_.platform : params_.topoFile).c_str(),
+           NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH, ownFolder().c_str(), platformText().c_str(),
            device_->name().c_str());
   deviceOpen_.store(true, std::memory_order_release);
   return Ok{};
+}
+
+const std::string& Process::platformText() const {
+  if (!params_.topoFile.empty()) return params_.topoFile;
+  return params_.cluster.empty() ? params_.platform : params_.cluster;
+}
+
+HostOfDevice Process::hostOf(int device) const {
+  if (cluster_.hostCount() == 0) {
+    return {hostIdentity_, ownHostName(), params_.platform, device, deviceCount_};
+  }
+  const ClusterPlace place = cluster_.place(device).value();
+  const ClusterHost& host = cluster_.hosts[place.host];
+  const std::string number = "/" + std::to_string(place.host);
+  return {hostIdentity_ + number, ownHostName() + number, host.platform, place.device,
+          host.nDevices};
 }
 
 Result<Process*> Process::withoutDevice() {
@@ -173,10 +212,14 @@ Result<std::shared_ptr<const GraphResult>> Process::graph(const GraphInput& inpu
   GraphInput key = input;
   key.topoDumpFile.clear();
   key.graphDumpFile.clear();
-  if (!dumps && graph_ != nullptr && graphInput_ == key) return graph_;
-  graph_ = std::make_shared<const GraphResult>(TRY(buildGraph(input)));
-  graphInput_ = std::move(key);
-  return graph_;
+  const auto same = [&](const auto& entry) { return entry.first == key; };
+  const auto found = std::find_if(graphs_.begin(), graphs_.end(), same);
+  if (!dumps && found != graphs_.end()) return found->second;
+  if (found != graphs_.end()) graphs_.erase(found);
+  graphs_.emplace_front(std::move(key),
+                        std::make_shared<const GraphResult>(TRY(buildGraph(input))));
+  if (graphs_.size() > kMaxGraphs) graphs_.pop_back();
+  return graphs_.front().second;
 }
 
 BootstrapConfig bootstrapConfigOf(const ncclParams& params) {
@@ -190,7 +233,7 @@ int currentDevice() {
 Status setCurrentDevice(Process& process, int device) {
   if (device < 0 || device >= process.deviceCount()) {
     return fail(ncclInvalidArgument, "device is %d: expected 0 to %d on platform %s", device,
-                process.deviceCount() - 1, process.params().platform.c_str());
+                process.deviceCount() - 1, process.platformText().c_str());
   }
   threadDevice = device;
   return Ok{};

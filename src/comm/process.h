@@ -4,11 +4,13 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "graph/cluster.h"
 #include "graph/graph.h"
 #include "misc/params.h"
 #include "misc/result.h"
@@ -22,6 +24,15 @@ struct BootstrapConfig;
 class Joining;
 class Monitor;
 class Proxy;
+
+/// Where a device is, for one that asks by its number.
+struct HostOfDevice {
+  std::string identity;  // equal for two devices if and only if their host is the same
+  std::string name;      // for messages
+  std::string platform;
+  int device = 0;    // its number on the host
+  int nDevices = 0;  // of the host
+};
 
 class Process {
  public:
@@ -40,20 +51,22 @@ class Process {
   const ncclParams& params() const { return params_; }
   Device& device() { return *device_; }
   int deviceCount() const { return deviceCount_; }
+  /// What the devices belong to, for messages.
+  const std::string& platformText() const;
+  /// The host of a device, which is one of deviceCount().
+  HostOfDevice hostOf(int device) const;
 
   /// The network that NCCL_NET_PLUGIN and `netName` ask for; opened once.
   Result<std::shared_ptr<Net>> net(const std::string& netName);
 
-  /// buildGraph(), once for equal inputs: the ranks of a process on one host share it.
+  /// buildGraph(), once for equal inputs: the ranks of a process on one host share it. The last few
+  /// are kept, as a cluster's hosts may share a process.
   Result<std::shared_ptr<const GraphResult>> graph(const GraphInput& input);
 
   BootstrapRoots& roots() { return *roots_; }
   Joining& joining() { return *joining_; }
   Monitor& monitor() { return *monitor_; }
   Proxy& proxy() { return *proxy_; }
-
-  /// Identity of this host: equal on two processes if and only if they can share memory.
-  const std::string& hostIdentity() const { return hostIdentity_; }
 
  private:
   Process();
@@ -65,8 +78,9 @@ class Process {
 
   ncclParams params_;
   int deviceCount_ = 0;
-  std::string hostIdentity_;
-  std::mutex deviceMutex_;               // guards the making of device_
+  NeuronCluster cluster_;     // without hosts: none was asked for
+  std::string hostIdentity_;  // equal on two processes if and only if they can share memory
+  std::mutex deviceMutex_;    // guards the making of device_
   std::atomic<bool> deviceOpen_{false};  // release when set after device_, acquire before its use
   std::unique_ptr<Device> device_;
   std::unique_ptr<BootstrapRoots> roots_;
@@ -75,9 +89,8 @@ class Process {
   std::unique_ptr<Proxy> proxy_;
 
   std::unique_ptr<NetRegistry> nets_;
-  std::mutex graphMutex_;  // guards the two below; held while searching: equal inputs search once
-  GraphInput graphInput_;  // of graph_
-  std::shared_ptr<const GraphResult> graph_;
+  std::mutex graphMutex_;  // guards graphs_; held while searching: equal inputs search once
+  std::deque<std::pair<GraphInput, std::shared_ptr<const GraphResult>>> graphs_;  // latest first
 };
 
 /// What the parameters say of the bootstrap.

@@ -24,10 +24,12 @@ std::string baseName(const char* path) {
   return whole.substr(whole.rfind('/') + 1);
 }
 
-// What the devices are: the file or platform that the library reads them from.
+// What the devices are: the file, cluster or platform that the library reads them from.
 std::string platformName() {
   const char* const file = std::getenv("NCCL_TOPO_FILE");
   if (file != nullptr && *file != '\0') return file;
+  const char* const cluster = std::getenv("NCCOM_CLUSTER");
+  if (cluster != nullptr && *cluster != '\0') return cluster;
   const char* const platform = std::getenv("NCCOM_PLATFORM");
   return platform == nullptr || *platform == '\0' ? "trn2.48xlarge" : platform;
 }

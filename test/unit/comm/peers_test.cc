@@ -49,7 +49,8 @@ TEST(Peers, ThatDisagreeAreNamedWithBothValues) {
   const std::vector<std::pair<std::string, std::function<void(ncclPeerInfo&)>>> faults = {
       {"version", [](ncclPeerInfo& p) { p.version = 12345; }},
       {"NCCL_BUFFSIZE", [](ncclPeerInfo& p) { p.bufferBytes = 12345; }},
-      {"NCCOM_PLATFORM", [](ncclPeerInfo& p) { strcpy(p.platform, "12345"); }},
+      {"the platform (NCCOM_PLATFORM, NCCOM_CLUSTER, NCCL_TOPO_FILE)",
+       [](ncclPeerInfo& p) { strcpy(p.platform, "12345"); }},
       {"net", [](ncclPeerInfo& p) { strcpy(p.net, "12345"); }},
       {"channels", [](ncclPeerInfo& p) { p.maxChannels = 12345; }},
       {"number of ranks", [](ncclPeerInfo& p) { p.nRanks = 12345; }},
