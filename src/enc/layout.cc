@@ -15,6 +15,15 @@ uint64_t slotOf(uint64_t bytes, uint32_t slots) {
   return std::max(share / unit * unit, kLine);
 }
 
+// Slots for the peers of other hosts shrink when there are many: scratch grows with the number of
+// ranks, which all agree on, not with its square.
+constexpr uint64_t kMostP2pBytes = 32 << 20;  // of a rank
+
+uint64_t p2pSlotOf(const enc_comm_info& info) {
+  const uint64_t share = kMostP2pBytes / 2 / static_cast<uint64_t>(info.rank_n);
+  return slotOf(std::min(info.sizes.p2pBufferBytes, share), kP2pSlots);
+}
+
 constexpr const char* kRingNames[kRingSemaphores] = {"received", "credit", "network credit",
                                                      "network sent", "network received"};
 constexpr const char* kPeerNames[kPeerSemaphores] = {"posted by",
@@ -31,7 +40,7 @@ encLayout encLayout::of(const enc_comm_info& info) {
   layout.nRanks = info.rank_n;
   layout.nChannels = static_cast<int>(info.rings.size());
   layout.slotBytes = slotOf(info.sizes.bufferBytes, kRingSlots);
-  layout.p2pSlotBytes = slotOf(info.sizes.p2pBufferBytes, kP2pSlots);
+  layout.p2pSlotBytes = p2pSlotOf(info);
   layout.remoteIndex.assign(info.rank_n, -1);
   int remote = 0;
   for (int peer = 0; peer < info.rank_n; peer++) {

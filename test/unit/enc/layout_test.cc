@@ -90,6 +90,15 @@ TEST(Layout, RoundsSlotsToPagesOrLines) {
   EXPECT_EQ(slot(0), 64u);
 }
 
+TEST(Layout, ScratchDoesNotGrowWithTheSquareOfTheRanks) {
+  const World few{std::vector<int>(4, 8), 2, {}};
+  const World many{std::vector<int>(64, 16), 2, {}};
+  const uint64_t ring = 2 * 2 * kRingSlots * encLayout::of(few.info(0)).slotBytes;
+  EXPECT_EQ(encLayout::of(few.info(0)).p2pSlotBytes, encSizes{}.p2pBufferBytes / kP2pSlots);
+  EXPECT_LE(encLayout::of(many.info(0)).scratchBytes(), ring + (32U << 20));
+  EXPECT_GE(encLayout::of(many.info(0)).p2pSlotBytes, 4096U);
+}
+
 TEST(Layout, IsTheSameOnAllRanksWhereRanksMeet) {
   const encLayout first = encLayout::of(kWorld.info(0));
   for (int rank = 1; rank < 6; rank++) {
