@@ -6,6 +6,7 @@
 #include "graph/search_dfs.h"
 #include "graph/search_ladder.h"
 #include "graph/search_order.h"
+#include "graph/search_pack.h"
 
 namespace nccom {
 namespace {
@@ -74,9 +75,14 @@ Result<ncclTopoGraph> ncclTopoCompute(const ncclTopoSystem& system, const ncclTo
     return fail(ncclInvalidArgument, "%d to %d channels wanted, expected bounds within 1..%d",
                 wanted.minChannels, wanted.maxChannels, kMaxChannels);
   }
-  const bool guide = search == ncclTopoSearch::Best && isGuided(system, minSm(system));
   SearchCandidates candidates(system);
-  ChannelSearch finder(system, candidates, guide ? searchOrder(system) : std::vector<int>());
+  if (search == ncclTopoSearch::Nccl) {
+    ChannelSearch finder(system, candidates);
+    return SearchLadder(system, wanted, SearchBudgets(), candidates, finder).climb();
+  }
+  const bool guide = isGuided(system, minSm(system));
+  ChannelPacker finder(system, wanted, candidates,
+                       guide ? searchOrder(system) : std::vector<int>());
   const SearchBudgets budgets = guide ? guidedBudgets(system, wanted.maxChannels) : SearchBudgets();
   return SearchLadder(system, wanted, budgets, candidates, finder).climb();
 }

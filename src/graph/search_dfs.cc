@@ -20,17 +20,11 @@ float subtract(float a, float b) {
 
 }  // namespace
 
-ChannelSearch::ChannelSearch(const ncclTopoSystem& system, SearchCandidates& candidates,
-                             std::vector<int> order)
+ChannelSearch::ChannelSearch(const ncclTopoSystem& system, SearchCandidates& candidates)
     : system_(system),
       candidates_(candidates),
       nGpus_(system.count(Type::Gpu)),
-      nNets_(system.count(Type::Net)),
-      order_(std::move(order)),
-      orderNext_(nGpus_, -1) {
-  for (size_t i = 0; i < order_.size(); i++) {
-    orderNext_[order_[i]] = order_[(i + 1) % order_.size()];
-  }
+      nNets_(system.count(Type::Net)) {
   indexLinks(system);
   for (int a = 0; a < nGpus_; a++) {
     for (int b = 0; b < nGpus_; b++)
@@ -207,7 +201,6 @@ void ChannelSearch::searchChannel(int* time) {
     tryFirst(-1, replayed(-1), own, Order::Replay, time);
   }
   if (wanted_.sameChannels && nChannels_ > 0) return;
-  if (!order_.empty()) tryFirst(-1, order_[0], own, Order::Hint, time);
   for (int g = 0; g < nGpus_; g++)
     tryFirst(-1, g, own, Order::Free, time);
 }
@@ -244,10 +237,6 @@ void ChannelSearch::searchFromNet(int net, const Shape& shape, int* time) {
     if (ownTime == -1) *time = -1;
   }
   const std::vector<int>& starts = candidates_.startGpus(net);
-  if (!order_.empty()) {
-    for (const int gpu : starts)
-      tryFirst(net, gpu, shape, Order::Hint, time);
-  }
   for (const int gpu : starts)
     tryFirst(net, gpu, shape, Order::Free, time);
 }
@@ -339,9 +328,6 @@ void ChannelSearch::nextGpus(int gpu, int step, const Shape& shape, Order order)
       return;
     case Order::Replay:
       stack_.push_back(replayed(step));
-      return;
-    case Order::Hint:
-      stack_.push_back(orderNext_[gpu]);
       return;
     case Order::Free:
       break;

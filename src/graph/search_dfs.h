@@ -13,13 +13,12 @@ namespace nccom {
 /// object serves all attempts on a system.
 class ChannelSearch : public ChannelFinder {
  public:
-  /// @param order  GPU indices in an order worth trying first (see search_order.h); may be empty
-  ChannelSearch(const ncclTopoSystem& system, SearchCandidates& candidates, std::vector<int> order);
+  ChannelSearch(const ncclTopoSystem& system, SearchCandidates& candidates);
 
   SearchTrial run(const ncclTopoGraph& asked, ncclTopoGraph& best, int budget) override;
 
  private:
-  enum class Order { Free, Pci, Replay, Hint };
+  enum class Order { Free, Pci, Replay };
   struct FlatPath {
     std::vector<int> links;  // in order from the source
     ncclTopoPathType type = ncclTopoPathType::Dis;
@@ -73,8 +72,6 @@ class ChannelSearch : public ChannelFinder {
   SearchCandidates& candidates_;
   const int nGpus_;
   const int nNets_;
-  std::vector<int> order_;                                  // tour of GPU indices
-  std::vector<int> orderNext_;                              // [gpu] successor in the tour
   std::array<std::vector<int>, kTopoNodeTypes> firstLink_;  // [type][index] of each node's links
   std::vector<FlatLink> links_;
   std::vector<FlatPath> gpuPaths_, netGpuPaths_, gpuNetPaths_;

@@ -1,0 +1,242 @@
+#include "graph/search_bound.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace nccom {
+namespace {
+
+using Units = SearchModel::Units;
+using Edge = SearchModel::Edge;
+using Costs = SearchModel::Costs;
+
+constexpr int kMaskBits = 64;  // GPUs up to which essential links are looked for
+
+}  // namespace
+
+bool SearchBound::fits(const Edge& edge, const Costs& costs) const {
+  const auto hops = model_.hops(edge);
+  return std::all_of(hops.begin(), hops.end(), [&](const SearchModel::Hop& hop) {
+    return model_.capacity()[hop.link] >= costs[hop.share];
+  });
+}
+
+void SearchBound::addGate(Gates& gates, const Edge& edge, bool atStart, const Costs& costs) {
+  const int link = atStart ? edge.firstLink : edge.lastLink;
+  if (link == -1) {
+    gates.isEndless = true;
+    return;
+  }
+  Units cost = costs[0];
+  for (const SearchModel::Hop& hop : model_.hops(edge)) {
+    if (hop.link == link && hop.share < 2) cost = costs[hop.share];
+  }
+  const auto known = std::find_if(gates.gates.begin(), gates.gates.end(),
+                                  [&](const Gate& gate) { return gate.link == link; });
+  if (known == gates.gates.end()) {
+    gates.gates.push_back({link, std::max(cost, 1)});
+  } else {
+    known->cost = std::min(known->cost, std::max(cost, 1));
+  }
+}
+
+void SearchBound::addEdges() {
+  const int n = model_.nGpus();
+  for (int a = 0; a < n; a++) {
+    for (int b = 0; b < n; b++) {
+      const Edge& edge = model_.gpuToGpu(a, b);
+      if (a == b || !task_.allowsIntra(edge) || !fits(edge, task_.intra)) continue;
+      note(static_cast<uint64_t>(a * n + b));
+      if (n <= kMaskBits) next_[a] |= uint64_t{1} << b;
+      addGate(out_[a], edge, true, task_.intra);
+      addGate(in_[b], edge, false, task_.intra);
+    }
+  }
+}
+
+void SearchBound::addNetEdges(const std::vector<Units>& netUnits) {
+  const bool endsAtNet = !task_.isTree();
+  for (int net = 0; net < model_.nNets(); net++) {
+    if (netUnits[net] < task_.netCost) continue;
+    for (int gpu = 0; gpu < model_.nGpus(); gpu++) {
+      const Edge& from = model_.netToGpu(net, gpu);
+      if (task_.allowsInter(from) && fits(from, task_.inter)) {
+        note(static_cast<uint64_t>(1 << 20 | net << 10 | gpu));
+        addGate(netIn_[net], from, true, task_.inter);
+        addGate(in_[gpu], from, false, task_.inter);
+      }
+      const Edge& to = model_.gpuToNet(gpu, net);
+      if (task_.allowsInter(to) && fits(to, task_.toNet)) {
+        note(static_cast<uint64_t>(1 << 21 | net << 10 | gpu));
+        // A balanced tree pays half a bandwidth twice: the gate counts whole channels.
+        addGate(netOut_[net], to, false, task_.inter);
+        if (endsAtNet) addGate(out_[gpu], to, true, task_.inter);
+      }
+    }
+  }
+}
+
+uint64_t SearchBound::reach(const std::vector<uint64_t>& neighbours, int from) const {
+  uint64_t seen = uint64_t{1} << from;
+  uint64_t open = seen;
+  while (open != 0) {
+    const int gpu = std::countr_zero(open);
+    open &= open - 1;
+    open |= neighbours[gpu] & ~seen;
+    seen |= neighbours[gpu];
+  }
+  return seen;
+}
+
+/// Whether one channel can be hoped to visit all GPUs.
+bool SearchBound::spans(const std::vector<uint64_t>& neighbours) const {
+  const int n = model_.nGpus();
+  const uint64_t all = n == kMaskBits ? ~uint64_t{0} : (uint64_t{1} << n) - 1;
+  uint64_t entered = 0;
+  int nDeadEnds = 0;
+  for (int g = 0; g < n; g++) {
+    entered |= neighbours[g];
+    nDeadEnds += neighbours[g] == 0 ? 1 : 0;
+  }
+  const bool closes = !task_.isTree() && !task_.hasNets;
+  const int nMayMiss = closes ? 0 : 1;
+  if (nDeadEnds > nMayMiss || n - std::popcount(entered) > nMayMiss) return false;
+  if (closes) {
+    for (int g = 0; g < n; g++) {
+      if (reach(neighbours, g) != all) return false;
+    }
+    return true;
+  }
+  for (int g = 0; g < n; g++) {
+    if (reach(neighbours, g) == all) return true;
+  }
+  return false;
+}
+
+/// Links without which the GPUs fall apart: every channel uses them.
+void SearchBound::addEssentials() {
+  const int n = model_.nGpus();
+  if (n > kMaskBits || n < 2) return;
+  if (!spans(next_)) {
+    atMost_ = 0;
+    boundingLink_ = -1;
+    return;
+  }
+  std::vector<Gate> narrow;  // links that would lower the bound
+  for (int a = 0; a < n; a++) {
+    for (int b = 0; b < n; b++) {
+      if ((next_[a] >> b & 1) == 0) continue;
+      for (const SearchModel::Hop& hop : model_.hops(model_.gpuToGpu(a, b))) {
+        const Units cost = std::max(task_.intra[hop.share], 1);
+        if (model_.capacity()[hop.link] / cost >= atMost_) continue;
+        const auto known = std::find_if(narrow.begin(), narrow.end(),
+                                        [&](const Gate& gate) { return gate.link == hop.link; });
+        if (known == narrow.end()) {
+          narrow.push_back({hop.link, cost});
+        } else {
+          known->cost = std::min(known->cost, cost);
+        }
+      }
+    }
+  }
+  for (const Gate& gate : narrow) {
+    const int most = model_.capacity()[gate.link] / gate.cost;
+    std::vector<uint64_t> without = next_;
+    for (int a = 0; a < n; a++) {
+      for (int b = 0; b < n; b++) {
+        if ((next_[a] >> b & 1) == 0) continue;
+        const auto hops = model_.hops(model_.gpuToGpu(a, b));
+        const bool uses = std::any_of(hops.begin(), hops.end(), [&](const SearchModel::Hop& hop) {
+          return hop.link == gate.link;
+        });
+        if (uses) without[a] &= ~(uint64_t{1} << b);
+      }
+    }
+    if (spans(without)) continue;
+    essentials_.push_back(gate);
+    if (most >= atMost_) continue;
+    atMost_ = most;
+    boundingLink_ = gate.link;
+  }
+}
+
+void SearchBound::prepare(const PackTask& task, const std::vector<Units>& netUnits) {
+  task_ = task;
+  const auto nGpus = static_cast<size_t>(model_.nGpus());
+  const auto nNets = static_cast<size_t>(model_.nNets());
+  next_.assign(nGpus, 0);
+  out_.assign(nGpus, {});
+  in_.assign(nGpus, {});
+  netIn_.assign(nNets, {});
+  netOut_.assign(nNets, {});
+  essentials_.clear();
+  fingerprint_ = 0;
+  boundingLink_ = -1;
+  addEdges();
+  if (task.hasNets) addNetEdges(netUnits);
+  atMost_ = kMany;
+  atMost_ = atMost(model_.capacity(), netUnits, 0);
+  if (atMost_ > 0) addEssentials();
+}
+
+int SearchBound::through(const Gates& gates, const std::vector<Units>& capacity) {
+  if (gates.isEndless) return kMany;
+  int sum = 0;
+  for (const Gate& gate : gates.gates)
+    sum += capacity[gate.link] / gate.cost;
+  return sum;
+}
+
+/// @param mayEnd  each channel has one GPU without such a neighbour
+int SearchBound::throughAll(const std::vector<Gates>& gates, const std::vector<Units>& capacity,
+                            int limit, bool mayEnd) const {
+  const int n = model_.nGpus();
+  if (!mayEnd) {
+    for (const Gates& gate : gates)
+      limit = std::min(limit, through(gate, capacity));
+    return limit;
+  }
+  if (n < 2) return limit;
+  for (; limit > 0; limit--) {
+    int sum = 0;
+    for (const Gates& gate : gates)
+      sum += std::min(limit, through(gate, capacity));
+    if (sum >= limit * (n - 1)) break;
+    limit = std::min(limit, sum / (n - 1) + 1);
+  }
+  return limit;
+}
+
+int SearchBound::throughNets(const std::vector<Units>& capacity, const std::vector<Units>& netUnits,
+                             int limit) const {
+  int out = 0;
+  std::vector<int> ofPort(netUnits.size(), 0);
+  std::vector<int> limitOfPort(netUnits.size(), 0);
+  for (int net = 0; net < model_.nNets(); net++) {
+    out += through(netOut_[net], capacity);
+    const int own = task_.netCost == 0 ? kMany : netUnits[net] / task_.netCost;
+    const int port = model_.portOf(net);
+    limitOfPort[port] = std::max(limitOfPort[port], own);
+    ofPort[port] += std::min(own, through(netIn_[net], capacity));
+  }
+  int in = 0;
+  for (size_t port = 0; port < ofPort.size(); port++)
+    in += std::min(ofPort[port], limitOfPort[port]);
+  return std::min({limit, in, out});
+}
+
+int SearchBound::atMost(const std::vector<Units>& capacity, const std::vector<Units>& netUnits,
+                        int enough) const {
+  int most = kMany;
+  for (const Gate& gate : essentials_)
+    most = std::min(most, capacity[gate.link] / gate.cost);
+  if (most < enough) return most;
+  if (task_.hasNets) most = throughNets(capacity, netUnits, most);
+  if (most < enough || (model_.nGpus() == 1 && !task_.hasNets)) return most;
+  // Where nets end a ring, every GPU has a neighbour before and after; a tree ends somewhere.
+  most = throughAll(in_, capacity, most, task_.isTree() && !task_.hasNets);
+  if (most < enough) return most;
+  return throughAll(out_, capacity, most, task_.isTree());
+}
+
+}  // namespace nccom
