@@ -62,14 +62,11 @@ void SearchBound::addNetEdges(const std::vector<Units>& netUnits) {
       const Edge& from = model_.netToGpu(net, gpu);
       if (task_.allowsInter(from) && fits(from, task_.inter)) {
         note(static_cast<uint64_t>(1 << 20 | net << 10 | gpu));
-        addGate(netIn_[net], from, true, task_.inter);
         addGate(in_[gpu], from, false, task_.inter);
       }
       const Edge& to = model_.gpuToNet(gpu, net);
       if (task_.allowsInter(to) && fits(to, task_.toNet)) {
         note(static_cast<uint64_t>(1 << 21 | net << 10 | gpu));
-        // A balanced tree pays half a bandwidth twice: the gate counts whole channels.
-        addGate(netOut_[net], to, false, task_.inter);
         if (endsAtNet) addGate(out_[gpu], to, true, task_.inter);
       }
     }
@@ -163,17 +160,18 @@ void SearchBound::addEssentials() {
 void SearchBound::prepare(const PackTask& task, const std::vector<Units>& netUnits) {
   task_ = task;
   const auto nGpus = static_cast<size_t>(model_.nGpus());
-  const auto nNets = static_cast<size_t>(model_.nNets());
   next_.assign(nGpus, 0);
   out_.assign(nGpus, {});
   in_.assign(nGpus, {});
-  netIn_.assign(nNets, {});
-  netOut_.assign(nNets, {});
   essentials_.clear();
   fingerprint_ = 0;
   boundingLink_ = -1;
   addEdges();
-  if (task.hasNets) addNetEdges(netUnits);
+  if (task.hasNets) {
+    addNetEdges(netUnits);
+    netIn_ = netSide(true, netUnits);
+    netOut_ = netSide(false, netUnits);
+  }
   atMost_ = kMany;
   atMost_ = atMost(model_.capacity(), netUnits, 0);
   if (atMost_ > 0) addEssentials();
@@ -207,22 +205,103 @@ int SearchBound::throughAll(const std::vector<Gates>& gates, const std::vector<U
   return limit;
 }
 
-int SearchBound::throughNets(const std::vector<Units>& capacity, const std::vector<Units>& netUnits,
-                             int limit) const {
-  int out = 0;
-  std::vector<int> ofPort(netUnits.size(), 0);
-  std::vector<int> limitOfPort(netUnits.size(), 0);
-  for (int net = 0; net < model_.nNets(); net++) {
-    out += through(netOut_[net], capacity);
-    const int own = task_.netCost == 0 ? kMany : netUnits[net] / task_.netCost;
-    const int port = model_.portOf(net);
-    limitOfPort[port] = std::max(limitOfPort[port], own);
-    ofPort[port] += std::min(own, through(netIn_[net], capacity));
+/// Keeps cuts in order of size, without those that cross another.
+void SearchBound::NetSide::add(NetCut cut) {
+  const auto crosses = [&](const NetCut& other) {
+    size_t nShared = 0;
+    for (const int net : cut.nets)
+      nShared += std::count(other.nets.begin(), other.nets.end(), net) > 0 ? 1 : 0;
+    return nShared != 0 && nShared != std::min(cut.nets.size(), other.nets.size());
+  };
+  if (cut.nets.empty() || std::any_of(cuts.begin(), cuts.end(), crosses)) return;
+  const auto place = std::upper_bound(
+      cuts.begin(), cuts.end(), cut,
+      [](const NetCut& a, const NetCut& b) { return a.nets.size() < b.nets.size(); });
+  cuts.insert(place, std::move(cut));
+}
+
+/// Links that all ways from a NET (or to it) use.
+std::vector<SearchBound::Gate> SearchBound::commonGates(int net, bool isIn, bool* hasWay) const {
+  std::vector<Gate> common;
+  *hasWay = false;
+  for (int gpu = 0; gpu < model_.nGpus(); gpu++) {
+    const Edge& edge = isIn ? model_.netToGpu(net, gpu) : model_.gpuToNet(gpu, net);
+    if (!task_.allowsInter(edge) || !fits(edge, isIn ? task_.inter : task_.toNet)) continue;
+    std::vector<Gate> own;
+    for (const SearchModel::Hop& hop : model_.hops(edge)) {
+      // A balanced tree pays half a bandwidth twice: a gate counts whole channels.
+      if (hop.share < 2) own.push_back({hop.link, std::max(task_.inter[hop.share], 1)});
+    }
+    if (!*hasWay) common = own;
+    *hasWay = true;
+    std::erase_if(common, [&](Gate& gate) {
+      const auto same = std::find_if(own.begin(), own.end(),
+                                     [&](const Gate& other) { return other.link == gate.link; });
+      if (same != own.end()) gate.cost = std::min(gate.cost, same->cost);
+      return same == own.end();
+    });
   }
-  int in = 0;
-  for (size_t port = 0; port < ofPort.size(); port++)
-    in += std::min(ofPort[port], limitOfPort[port]);
-  return std::min({limit, in, out});
+  return common;
+}
+
+SearchBound::NetSide SearchBound::netSide(bool isIn, const std::vector<Units>& netUnits) const {
+  const auto nNets = static_cast<size_t>(model_.nNets());
+  NetSide side;
+  side.hasWay.assign(nNets, 0);
+  std::vector<NetCut> ports(nNets);
+  std::vector<NetCut> links;
+  for (int net = 0; net < model_.nNets(); net++) {
+    if (netUnits[net] < task_.netCost) continue;
+    bool hasWay = false;
+    const std::vector<Gate> gates = commonGates(net, isIn, &hasWay);
+    if (!hasWay) continue;
+    side.hasWay[net] = 1;
+    ports[model_.portOf(net)].nets.push_back(net);
+    for (const Gate& gate : gates) {
+      const auto known = std::find_if(links.begin(), links.end(), [&](const NetCut& cut) {
+        return cut.gate.link == gate.link;
+      });
+      if (known == links.end()) {
+        links.push_back({gate, {net}});
+      } else {
+        known->nets.push_back(net);
+        known->gate.cost = std::min(known->gate.cost, gate.cost);
+      }
+    }
+  }
+  for (NetCut& port : ports) {
+    if (isIn && task_.netCost > 0) side.add({{-1, task_.netCost}, std::move(port.nets)});
+  }
+  for (NetCut& link : links)
+    side.add(std::move(link));
+  return side;
+}
+
+int SearchBound::throughNets(const NetSide& side, const std::vector<Units>& capacity,
+                             const std::vector<Units>& netUnits) const {
+  netShare_.resize(side.hasWay.size());
+  for (size_t net = 0; net < side.hasWay.size(); net++)
+    netShare_[net] = side.hasWay[net] != 0 ? kMany : 0;
+  for (const NetCut& cut : side.cuts) {
+    Units left = cut.gate.link == -1 ? 0 : capacity[cut.gate.link];
+    if (cut.gate.link == -1) {
+      for (const int net : cut.nets)
+        left = std::max(left, netUnits[net]);
+    }
+    int surplus = -(left / cut.gate.cost);
+    for (const int net : cut.nets)
+      surplus += netShare_[net];
+    for (const int net : cut.nets) {
+      if (surplus <= 0) break;
+      const int less = std::min(surplus, netShare_[net]);
+      netShare_[net] -= less;
+      surplus -= less;
+    }
+  }
+  int sum = 0;
+  for (const int share : netShare_)
+    sum += share;
+  return sum;
 }
 
 int SearchBound::atMost(const std::vector<Units>& capacity, const std::vector<Units>& netUnits,
@@ -231,7 +310,10 @@ int SearchBound::atMost(const std::vector<Units>& capacity, const std::vector<Un
   for (const Gate& gate : essentials_)
     most = std::min(most, capacity[gate.link] / gate.cost);
   if (most < enough) return most;
-  if (task_.hasNets) most = throughNets(capacity, netUnits, most);
+  if (task_.hasNets) {
+    most = std::min(
+        {most, throughNets(netIn_, capacity, netUnits), throughNets(netOut_, capacity, netUnits)});
+  }
   if (most < enough || (model_.nGpus() == 1 && !task_.hasNets)) return most;
   // Where nets end a ring, every GPU has a neighbour before and after; a tree ends somewhere.
   most = throughAll(in_, capacity, most, task_.isTree() && !task_.hasNets);

@@ -58,6 +58,16 @@ class SearchBound {
     std::vector<Gate> gates;
     bool isEndless = false;  // a path that no link limits
   };
+  struct NetCut {  // a link that every way from or to these NETs uses
+    Gate gate;     // link -1: the port that they share
+    std::vector<int> nets;
+  };
+  struct NetSide {
+    // Smaller sets first; of any two sets, one holds the other or they share nothing.
+    std::vector<NetCut> cuts;
+    std::vector<uint8_t> hasWay;  // [net]
+    void add(NetCut cut);
+  };
   static constexpr int kMany = 1 << 10;
 
   bool fits(const SearchModel::Edge& edge, const SearchModel::Costs& costs) const;
@@ -66,20 +76,23 @@ class SearchBound {
   void addEdges();
   void addNetEdges(const std::vector<SearchModel::Units>& netUnits);
   void addEssentials();
+  std::vector<Gate> commonGates(int net, bool isIn, bool* hasWay) const;
+  NetSide netSide(bool isIn, const std::vector<SearchModel::Units>& netUnits) const;
   bool spans(const std::vector<uint64_t>& neighbours) const;
   uint64_t reach(const std::vector<uint64_t>& neighbours, int from) const;
   static int through(const Gates& gates, const std::vector<SearchModel::Units>& capacity);
   int throughAll(const std::vector<Gates>& gates, const std::vector<SearchModel::Units>& capacity,
                  int limit, bool mayEnd) const;
-  int throughNets(const std::vector<SearchModel::Units>& capacity,
-                  const std::vector<SearchModel::Units>& netUnits, int limit) const;
+  int throughNets(const NetSide& side, const std::vector<SearchModel::Units>& capacity,
+                  const std::vector<SearchModel::Units>& netUnits) const;
   void note(uint64_t value) { fingerprint_ = (fingerprint_ ^ value) * 0x9e3779b97f4a7c15U + 1; }
 
   const SearchModel& model_;
   PackTask task_;
-  std::vector<uint64_t> next_;         // [gpu] bit a GPU that may follow; of up to 64 GPUs
-  std::vector<Gates> out_, in_;        // [gpu]
-  std::vector<Gates> netIn_, netOut_;  // [net]
+  std::vector<uint64_t> next_;   // [gpu] bit a GPU that may follow; of up to 64 GPUs
+  std::vector<Gates> out_, in_;  // [gpu]
+  NetSide netIn_, netOut_;
+  mutable std::vector<int> netShare_;  // [net] scratch
   std::vector<Gate> essentials_;
   uint64_t fingerprint_ = 0;
   int atMost_ = 0;

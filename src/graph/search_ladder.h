@@ -57,7 +57,7 @@ class SearchLadder {
   bool mayRaise() const;
   void fallBack();
   void explain();
-  std::string explain(size_t begin, size_t end) const;
+  std::string explain(const std::vector<size_t>& rungs) const;
   std::string explainTrial(const SearchTrial& trial) const;
 
   const ncclTopoSystem& system_;

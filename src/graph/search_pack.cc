@@ -114,13 +114,14 @@ SearchTrial ChannelPacker::run(const ncclTopoGraph& asked, ncclTopoGraph& best, 
     trial.link = bound_.boundingLink();
     return trial;
   }
-  const uint64_t speed = mix(std::bit_cast<uint32_t>(asked.bwIntra)) ^
-                         std::bit_cast<uint32_t>(asked.bwInter) ^
-                         static_cast<uint64_t>(asked.pattern) << 32;
+  const uint64_t speed =
+      mix(std::bit_cast<uint32_t>(asked.bwIntra)) ^ std::bit_cast<uint32_t>(asked.bwInter);
   if (speed != triedSpeed_) tried_.clear();
   triedSpeed_ = speed;
-  const uint64_t fingerprint = bound_.fingerprint() ^ mix(static_cast<uint64_t>(asked.crossNic)) ^
-                               (asked.sameChannels ? 1 : 0);
+  const uint64_t fingerprint =
+      bound_.fingerprint() ^
+      mix(static_cast<uint64_t>(asked.pattern) << 32 | static_cast<uint64_t>(asked.crossNic) << 1 |
+          static_cast<uint64_t>(asked.sameChannels));
   if (isRepeat(fingerprint, trial.nNeeded)) {
     trial.verdict = Verdict::Repeats;
     return trial;

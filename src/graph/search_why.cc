@@ -83,44 +83,57 @@ std::string SearchLadder::explainTrial(const SearchTrial& trial) const {
 }
 
 /// One line for attempts that differ in types only.
-std::string SearchLadder::explain(size_t begin, size_t end) const {
-  const Rung& first = rungs_[begin];
-  const Rung& last = rungs_[end - 1];
+std::string SearchLadder::explain(const std::vector<size_t>& rungs) const {
+  const Rung& first = rungs_[rungs.front()];
+  const Rung& last = rungs_[rungs.back()];
   const auto types = [&](const Rung& rung) {
-    std::string text = nccom::toText(rung.typeIntra);
+    const std::string text = nccom::toText(rung.typeIntra);
     return system_.inter ? text + "/" + nccom::toText(rung.typeInter) : text;
   };
   std::string line = toText(first.pattern);
-  line += " of " + std::string(fail(ncclSuccess, "%g", static_cast<double>(first.bwIntra)).message);
+  line += " of " + fail(ncclSuccess, "%g", static_cast<double>(first.bwIntra)).message;
   if (system_.inter) {
     line += fail(ncclSuccess, "/%g", static_cast<double>(first.bwInter)).message;
   }
   line += " GB/s, paths to " + types(first);
   if (types(last) != types(first)) line += " .. " + types(last);
-  if (end == begin + 1) line += first.sameChannels ? ", equal channels" : ", any channels";
-  if (end == begin + 1 && first.crossNic != 0) line += ", across NICs";
-  if (end > begin + 1) line += " (" + std::to_string(end - begin) + " attempts)";
+  if (rungs.size() == 1) {
+    line += first.sameChannels ? ", equal channels" : ", any channels";
+    if (first.crossNic != 0) line += ", across NICs";
+  } else {
+    line += " (" + std::to_string(rungs.size()) + " attempts)";
+  }
   return line + ": " + explainTrial(first.trial);
 }
 
+/// Attempts of one bandwidth with one outcome make one line; what was found has its own.
 void SearchLadder::explain() {
   const auto key = [](const Rung& rung) {
     const SearchTrial& trial = rung.trial;
     return std::tuple(rung.bwIntra, rung.bwInter, rung.pattern, trial.verdict, trial.nLaid,
                       trial.nNeeded, trial.link);
   };
-  size_t begin = 0;
-  while (begin < rungs_.size()) {
-    size_t end = begin + 1;
-    const size_t limit = begin < nFirstRungs_ ? nFirstRungs_ : rungs_.size();
-    if (begin == nFirstRungs_ && !duplicated_.empty()) best_.why.push_back(duplicated_);
-    const bool isFound = rungs_[begin].trial.verdict == Verdict::Found;
-    while (!isFound && end < limit && key(rungs_[end]) == key(rungs_[begin]))
-      end++;
-    best_.why.push_back(explain(begin, end));
-    begin = end;
+  std::vector<std::vector<size_t>> lines;
+  size_t begin = 0;  // first line that may still grow
+  for (size_t i = 0; i < rungs_.size(); i++) {
+    const bool isFound = rungs_[i].trial.verdict == Verdict::Found;
+    if (isFound || i == nFirstRungs_) begin = lines.size();
+    while (begin < lines.size() && rungs_[lines[begin][0]].bwIntra != rungs_[i].bwIntra)
+      begin++;
+    size_t line = begin;
+    while (line < lines.size() && key(rungs_[lines[line][0]]) != key(rungs_[i]))
+      line++;
+    if (line == lines.size()) lines.emplace_back();
+    lines[line].push_back(i);
+    if (isFound) begin = lines.size();
   }
-  if (nFirstRungs_ == rungs_.size() && !duplicated_.empty()) best_.why.push_back(duplicated_);
+  bool isDuplicated = duplicated_.empty();
+  for (const std::vector<size_t>& line : lines) {
+    if (!isDuplicated && line[0] >= nFirstRungs_) best_.why.push_back(duplicated_);
+    isDuplicated = isDuplicated || line[0] >= nFirstRungs_;
+    best_.why.push_back(explain(line));
+  }
+  if (!isDuplicated) best_.why.push_back(duplicated_);
   const auto nSpent = std::count_if(rungs_.begin(), rungs_.end(),
                                     [](const Rung& rung) { return rung.trial.timeLeft == 0; });
   best_.why.push_back(std::to_string(rungs_.size()) + " attempts, " + std::to_string(nSpent) +
