@@ -16,6 +16,7 @@ constexpr std::array<PodName, 3> kPodNames = {{{"trn2-ultraserver", "trn2u.48xla
 struct Entry {
   int count = 1;
   std::string platform, pod;
+  int nDevices = 0;  // to offer of each host; 0: all
 };
 
 bool isKnown(const std::string& platform) {
@@ -43,6 +44,21 @@ Result<Entry> splitCount(const std::string& word, const std::string& text) {
   return entry;
 }
 
+/// Takes a ":DEVICES" off the word.
+Result<int> takeLimit(std::string& word, const std::string& text) {
+  const size_t colon = word.find(':');
+  if (colon == std::string::npos) return 0;
+  int limit = 0;
+  const char* const end = word.data() + word.size();
+  const auto read = std::from_chars(word.data() + colon + 1, end, limit);
+  if (read.ec != std::errc() || read.ptr != end || limit < 1) {
+    return fail(ncclInvalidArgument, "cluster '%s': devices in '%s', expected a number from 1 on",
+                text.c_str(), word.c_str());
+  }
+  word.resize(colon);
+  return limit;
+}
+
 /// Names of platforms may have a slash; a pod is what follows the last one otherwise.
 Entry splitPod(Entry entry) {
   for (const PodName& known : kPodNames) {
@@ -63,6 +79,11 @@ Result<ClusterHost> hostOf(const Entry& entry, int lnc, int hostDevices) {
   ClusterHost host;
   host.platform = entry.platform;
   host.nDevices = TRY(deviceCount(entry.platform, lnc, hostDevices));
+  if (entry.nDevices > host.nDevices) {
+    return fail(ncclInvalidArgument, "%s has %d devices, but %d are asked for",
+                entry.platform.c_str(), host.nDevices, entry.nDevices);
+  }
+  if (entry.nDevices > 0) host.nDevices = entry.nDevices;
   if (isHostPlatform(entry.platform)) {
     if (!entry.pod.empty()) {
       return fail(ncclInvalidArgument, "%s has no pods, but '%s' is asked for",
@@ -113,8 +134,10 @@ Result<NeuronCluster> parseCluster(const std::string& text, int lnc, int hostDev
   size_t start = 0;
   while (start <= text.size()) {
     const size_t comma = std::min(text.find(',', start), text.size());
-    const std::string word = text.substr(start, comma - start);
-    const Entry entry = splitPod(TRY(splitCount(word, text)));
+    std::string word = text.substr(start, comma - start);
+    const int limit = TRY(takeLimit(word, text));
+    Entry entry = splitPod(TRY(splitCount(word, text)));
+    entry.nDevices = limit;
     auto host = hostOf(entry, lnc, hostDevices);
     if (!host.ok()) {
       return fail(host.error().code, "cluster '%s': %s", text.c_str(),

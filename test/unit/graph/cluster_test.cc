@@ -88,6 +88,17 @@ TEST(Cluster, EveryPlatformAndPodCanBeNamed) {
   EXPECT_TRUE(parseCluster("2xhost/numa", 0).ok());
 }
 
+TEST(Cluster, HostsMayOfferTheirFirstDevicesOnly) {
+  ASSERT_OK(cluster, parseCluster("4xtrn2.48xlarge:2,trn2u.48xlarge/X4:3,host:4", 0, 8));
+  EXPECT_EQ(cluster.hostCount(), 9);
+  EXPECT_EQ(cluster.deviceCount(), 4 * 2 + 4 * 3 + 4);
+  expectPlacesInOrder(cluster);
+  for (const char* text : {"trn2.48xlarge:65", "trn2.48xlarge:0", "trn2.48xlarge:-1",
+                           "host:", "host:x", "host:4:4", "trn2.48xlarge:2x"}) {
+    EXPECT_FALSE(parseCluster(text, 0, 8).ok()) << text;
+  }
+}
+
 TEST(Cluster, MistakesAreNamed) {
   for (const auto& [text, wanted] :
        {std::pair{"", "'' names no platform"}, std::pair{"trn2.48xlarge,", "'' names no platform"},
