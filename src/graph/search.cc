@@ -3,32 +3,11 @@
 #include <algorithm>
 #include <tuple>
 
-#include "graph/search_dfs.h"
-#include "graph/search_ladder.h"
-#include "graph/search_order.h"
-#include "graph/search_pack.h"
+#include "graph/search_best.h"
 
 namespace nccom {
-namespace {
 
 using Type = ncclTopoNodeType;
-
-constexpr int kSmallSystem = 16;  // GPUs up to which NCCL's budgets are quick
-
-/// Whether to suggest an order (search_order.h) and to get by with fewer steps for it: on many
-/// devices, and on Trainium, whose sparse fabric has few rings for a search to stumble on.
-bool isGuided(const ncclTopoSystem& system, int sm) {
-  return isNeuronSm(sm) || system.count(Type::Gpu) > kSmallSystem;
-}
-
-/// Guided searches get enough steps to lay every channel, and a few detours. A search in vain
-/// costs the global budget, some 20 ms.
-SearchBudgets guidedBudgets(const ncclTopoSystem& system, int maxChannels) {
-  const int layAll = (system.count(Type::Gpu) + 2) * (maxChannels + 2);
-  return {.attempt = 2 * layAll, .sameChannels = layAll, .global = 1 << 15};
-}
-
-}  // namespace
 
 bool ncclTopoGraph::operator==(const ncclTopoGraph& other) const {
   const auto members = [](const ncclTopoGraph& g) {
@@ -75,16 +54,7 @@ Result<ncclTopoGraph> ncclTopoCompute(const ncclTopoSystem& system, const ncclTo
     return fail(ncclInvalidArgument, "%d to %d channels wanted, expected bounds within 1..%d",
                 wanted.minChannels, wanted.maxChannels, kMaxChannels);
   }
-  SearchCandidates candidates(system);
-  if (search == ncclTopoSearch::Nccl) {
-    ChannelSearch finder(system, candidates);
-    return SearchLadder(system, wanted, SearchBudgets(), candidates, finder).climb();
-  }
-  const bool guide = isGuided(system, minSm(system));
-  ChannelPacker finder(system, wanted, candidates,
-                       guide ? searchOrder(system) : std::vector<int>());
-  const SearchBudgets budgets = guide ? guidedBudgets(system, wanted.maxChannels) : SearchBudgets();
-  return SearchLadder(system, wanted, budgets, candidates, finder).climb();
+  return search == ncclTopoSearch::Nccl ? searchAsNccl(system, wanted) : searchBest(system, wanted);
 }
 
 }  // namespace nccom

@@ -83,10 +83,18 @@ ncclTopoGraph SearchLadder::climb() {
     if (isOptimal()) break;
   } while (relax());
   nFirstRungs_ = rungs_.size();
+  isClimbing_ = false;
   duplicateChannels();
   raiseBandwidth();
   explain();
   if (best_.nChannels == 0) fallBack();
+  return std::move(best_);
+}
+
+ncclTopoGraph SearchLadder::finish(const ncclTopoGraph& incumbent) {
+  best_ = incumbent;
+  duplicateChannels();
+  raiseBandwidth();
   return std::move(best_);
 }
 
@@ -143,6 +151,7 @@ void SearchLadder::attempt() {
   globalBudget_ -= budget;
   const SearchTrial trial = finder_.run(asked_, best_, budget);
   time_ = trial.timeLeft;
+  if (isClimbing_ && trial.verdict == SearchTrial::Verdict::Found) incumbents_.push_back(best_);
   rungs_.push_back({asked_.bwIntra, asked_.bwInter, asked_.typeIntra, asked_.typeInter,
                     asked_.pattern, asked_.crossNic, asked_.sameChannels, trial});
 }

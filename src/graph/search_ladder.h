@@ -31,6 +31,11 @@ class SearchLadder {
   /// The best graph found, with `why`; else one channel in the order of the system.
   ncclTopoGraph climb();
 
+  /// What was the best on the way up, in order.
+  const std::vector<ncclTopoGraph>& incumbents() const { return incumbents_; }
+  /// What climb() would have made of an incumbent, had it ended there.
+  ncclTopoGraph finish(const ncclTopoGraph& incumbent);
+
  private:
   struct Rung {  // an attempt, for `why`
     float bwIntra, bwInter;
@@ -77,6 +82,8 @@ class SearchLadder {
   int speed_ = 0;  // index into speeds_
   int time_ = 0;   // of the last attempt, see SearchTrial
   bool isAmd_ = false;
+  bool isClimbing_ = true;
+  std::vector<ncclTopoGraph> incumbents_;
   std::vector<Rung> rungs_;
   size_t nFirstRungs_ = 0;  // before the bandwidth was raised again
   std::string duplicated_;  // a sentence, or empty

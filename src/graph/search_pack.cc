@@ -129,7 +129,9 @@ SearchTrial ChannelPacker::run(const ncclTopoGraph& asked, ncclTopoGraph& best, 
   asked_ = &asked;
   best_ = &best;
   nNeeded_ = trial.nNeeded;
-  search(budget);
+  search(budget, !task_.hasNets && !task_.isTree());
+  // What is no tree yet may be a ring, and a ring is a tree once it is opened.
+  if (!hasFound_ && time_ == 0 && !task_.hasNets && task_.isTree()) search(budget, true);
   trial.timeLeft = time_;
   trial.nLaid = nMostChannels_;
   if (hasFound_) {
@@ -143,8 +145,9 @@ SearchTrial ChannelPacker::run(const ncclTopoGraph& asked, ncclTopoGraph& best, 
   return trial;
 }
 
-void ChannelPacker::search(int budget) {
+void ChannelPacker::search(int budget, bool closes) {
   time_ = budget;
+  closes_ = closes;
   isDone_ = hasFound_ = false;
   polishSteps_ = 0;
   nChannels_ = nMostChannels_ = 0;
@@ -235,7 +238,7 @@ void ChannelPacker::layChannel() {
   }
   if (isReplay) return;
   if (!order_.empty()) start(-1, order_[0], Order::Hint);
-  const int nStarts = task_.isTree() ? nGpus_ : 1;  // a ring can be entered anywhere
+  const int nStarts = closes_ ? 1 : nGpus_;  // a ring can be entered anywhere
   for (int g = 0; g < nStarts; g++)
     start(-1, g, Order::Free);
 }
@@ -322,7 +325,7 @@ void ChannelPacker::visit(const Place& place) {
     visitNets(place);
   } else if (place.step < nGpus_ - 1) {
     goOn(place);
-  } else if (!task_.hasNets && !task_.isTree()) {
+  } else if (closes_) {
     closeRing(place.gpu);
   } else {
     channelDone();
@@ -368,7 +371,7 @@ void ChannelPacker::goOn(const Place& place) {
           {.gpu = place.gpu,
            .net = isBeforeNet ? netIn_[nChannels_] : -1,
            .mayReverse = isBeforeNet && place.backToNet != place.step + 1,
-           .pattern = task_.pattern},
+           .pattern = closes_ ? ncclTopoPattern::Ring : task_.pattern},
           [&](int other) { return isUsed_[other] != 0; },
           [&](int other) { return freePciBandwidth(other); }, stack_);
       break;

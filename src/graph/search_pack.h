@@ -39,7 +39,7 @@ class ChannelPacker : public ChannelFinder {
   void prepare(const ncclTopoGraph& asked);
   int neededChannels(const ncclTopoGraph& asked, const ncclTopoGraph& best) const;
   bool isRepeat(uint64_t fingerprint, int nNeeded);
-  void search(int budget);
+  void search(int budget, bool closes);
   bool book(const Edge& edge, const SearchModel::Costs& costs);
   void release(const Edge& edge, const SearchModel::Costs& costs, int nHops);
   void release(const Edge& edge, const SearchModel::Costs& costs) {
@@ -83,6 +83,7 @@ class ChannelPacker : public ChannelFinder {
   ncclTopoGraph* best_ = nullptr;
   PackTask task_;
   int time_ = 0;
+  bool closes_ = false;  // channels return to their first GPU
   bool isDone_ = false;
   bool hasFound_ = false;
   int nNeeded_ = 0;      // channels that are better than the best
