@@ -32,7 +32,9 @@ Result<ncclXml> loadXml(const GraphInput& input) {
     }
     return xml;
   }
-  if (input.platform == kHostPlatform) return hostTopoGetXml(input.hostDevices);
+  if (isHostPlatform(input.platform)) {
+    return hostTopoGetXml(input.hostDevices, "", hostUnit(input.platform));
+  }
   const NeuronPlatform* platform = TRY(findPlatform(input.platform));
   return neuronTopoGetXml(*platform, input.lnc);
 }

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -15,6 +16,7 @@ namespace nccom {
 namespace {
 
 using pugi::xml_node;
+using PciFacts = hwloc_obj_attr_u::hwloc_pcidev_attr_s;
 
 constexpr int kMaxHostDevices = 8192;  // 256 buses of 32
 constexpr int kHostSm = 0;             // a CPU core; no NeuronCore version has this number
@@ -24,15 +26,23 @@ struct DestroyTopology {
 };
 using Topology = std::unique_ptr<std::remove_pointer_t<hwloc_topology_t>, DestroyTopology>;
 
-Result<Topology> loadTopology(const std::string& synthetic) {
+Status describe(hwloc_topology_t topology, const std::string& other) {
+  if (other.empty()) return Ok{};
+  const bool isXml = other.front() == '<';
+  const int rc = isXml ? hwloc_topology_set_xmlbuffer(topology, other.c_str(),
+                                                      static_cast<int>(other.size()) + 1)
+                       : hwloc_topology_set_synthetic(topology, other.c_str());
+  if (rc == 0) return Ok{};
+  return fail(ncclInvalidArgument, "'%.80s' describes no machine to hwloc", other.c_str());
+}
+
+Result<Topology> loadTopology(const std::string& other) {
   hwloc_topology_t raw = nullptr;
   if (hwloc_topology_init(&raw) != 0) {
     return fail(ncclSystemError, "hwloc cannot start: %s", strerror(errno));
   }
   Topology topology(raw);
-  if (!synthetic.empty() && hwloc_topology_set_synthetic(raw, synthetic.c_str()) != 0) {
-    return fail(ncclInvalidArgument, "'%s' describes no machine to hwloc", synthetic.c_str());
-  }
+  TRY(describe(raw, other));
   hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
   // Accelerators are not asked for, and sysfs knows PCI as well as libpciaccess does: these
   // libraries are slow to start and leave memory behind. (Absent ones are refused, harmlessly.)
@@ -45,11 +55,17 @@ Result<Topology> loadTopology(const std::string& synthetic) {
   return topology;
 }
 
+/// NUMA nodes with CPUs of their own: other memory has no devices, nor a <cpu> in the document.
 std::vector<hwloc_obj_t> numasOf(hwloc_topology_t topology) {
   std::vector<hwloc_obj_t> numas;
   const int count = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE);
   for (int i = 0; i < count; i++) {
-    numas.push_back(hwloc_get_obj_by_type(topology, HWLOC_OBJ_NUMANODE, static_cast<unsigned>(i)));
+    const hwloc_obj_t numa =
+        hwloc_get_obj_by_type(topology, HWLOC_OBJ_NUMANODE, static_cast<unsigned>(i));
+    const bool isSeen = std::any_of(numas.begin(), numas.end(), [&](hwloc_obj_t known) {
+      return hwloc_bitmap_intersects(known->cpuset, numa->cpuset) != 0;
+    });
+    if (!isSeen && hwloc_bitmap_iszero(numa->cpuset) == 0) numas.push_back(numa);
   }
   return numas;
 }
@@ -144,12 +160,12 @@ class HostWriter {
     }
   }
 
-  void addNic(hwloc_obj_t pci) {
-    const auto& facts = pci->attr->pcidev;
+  /// A <pci> element, without its link.
+  xml_node addPci(xml_node parent, const PciFacts& facts) {
     std::array<char, 32> text = {};
     snprintf(text.data(), text.size(), "%04x:%02x:%02x.%x", static_cast<unsigned>(facts.domain),
              facts.bus, facts.dev, facts.func);
-    xml_node xmlPci = cpus_[numaOf(numas_, pci)].append_child("pci");
+    xml_node xmlPci = parent.append_child("pci");
     setXml(xmlPci, "busid", std::string(text.data()));
     snprintf(text.data(), text.size(), "0x%04x00", facts.class_id);
     setXml(xmlPci, "class", std::string(text.data()));
@@ -162,6 +178,22 @@ class HostWriter {
     const auto lanes = static_cast<int>(std::lround(facts.linkspeed / 0.75F));
     setXml(xmlPci, "link_speed", std::string("8.0 GT/s PCIe"));
     setXml(xmlPci, "link_width", facts.linkspeed > 0 ? std::clamp(lanes, 1, 1024) : 16);
+    return xmlPci;
+  }
+
+  /// The element that a PCI function hangs off: the bridge above it, or the CPU.
+  xml_node parentOf(hwloc_obj_t pci) {
+    const hwloc_obj_t up = pci->parent;
+    const bool isBridge = up != nullptr && up->type == HWLOC_OBJ_BRIDGE &&
+                          up->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_PCI;
+    if (!isBridge) return cpus_[numaOf(numas_, pci)];
+    const auto known = bridges_.find(up);
+    if (known != bridges_.end()) return known->second;
+    return bridges_[up] = addPci(parentOf(up), up->attr->bridge.upstream.pci);
+  }
+
+  void addNic(hwloc_obj_t pci) {
+    xml_node xmlPci = addPci(parentOf(pci), pci->attr->pcidev);
     xml_node xmlNic = xmlPci.append_child("nic");
     for (hwloc_obj_t os = pci->io_first_child; os != nullptr; os = os->next_sibling) {
       if (os->type != HWLOC_OBJ_OS_DEVICE || os->name == nullptr) continue;
@@ -172,6 +204,7 @@ class HostWriter {
   hwloc_topology_t topology_;
   std::vector<hwloc_obj_t> numas_;
   std::vector<xml_node> cpus_;
+  std::map<hwloc_obj_t, xml_node> bridges_;
   ncclXml xml_ = ncclXml::create("system");
 };
 
@@ -182,12 +215,12 @@ Result<int> hostUnitCount(HostUnit unit) {
   return std::max(1, static_cast<int>(unitsOf(topology.get(), unit).size()));
 }
 
-Result<ncclXml> hostTopoGetXml(int nDevices, const std::string& synthetic, HostUnit unit) {
+Result<ncclXml> hostTopoGetXml(int nDevices, const std::string& other, HostUnit unit) {
   if (nDevices < 0 || nDevices > kMaxHostDevices) {
     return fail(ncclInvalidArgument, "%d host devices, expected 0 to %d", nDevices,
                 kMaxHostDevices);
   }
-  const Topology topology = TRY(loadTopology(synthetic));
+  const Topology topology = TRY(loadTopology(other));
   const std::vector<hwloc_obj_t> cores = unitsOf(topology.get(), unit);
   if (cores.empty() || hwloc_get_nbobjs_by_type(topology.get(), HWLOC_OBJ_NUMANODE) < 1) {
     return fail(ncclSystemError, "hwloc sees no core or no memory on this machine");

@@ -147,11 +147,11 @@ Result<ncclXml> neuronTopoGetXml(const NeuronPlatform& platform, int lnc, int el
 /// network cards below the PCI bridges that lead to them.
 ///
 /// @param nDevices   number of devices, dealt over the units in turn; 0: one a unit
-/// @param synthetic  hwloc's description of another machine ("numa:2 core:4 pu:2"), for tests;
-///                   empty: this one
+/// @param other      hwloc's description of another machine, its XML or a synthetic one
+///                   ("numa:2 core:4 pu:2"); empty: this one
 /// @error ncclInvalidArgument  negative, or more devices than bus ids; a bad description
 /// @error ncclSystemError      hwloc cannot read the machine
-Result<ncclXml> hostTopoGetXml(int nDevices, const std::string& synthetic = "",
+Result<ncclXml> hostTopoGetXml(int nDevices, const std::string& other = "",
                                HostUnit unit = HostUnit::Core);
 
 /// Cores (or NUMA nodes) of this machine.
