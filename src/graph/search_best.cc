@@ -38,6 +38,28 @@ Value valueOf(const ncclTopoSystem& system, const ncclTopoGraph& graph) {
           -static_cast<int>(graph.typeInter)};
 }
 
+/// The ladder over ChannelPacker.
+class BestLadder {
+ public:
+  BestLadder(const ncclTopoSystem& system, const ncclTopoGraph& wanted, bool guide,
+             const SearchBudgets& budgets)
+      : candidates_(system),
+        finder_(system, wanted, candidates_, guide ? searchOrder(system) : std::vector<int>()),
+        ladder_(system, wanted, budgets, candidates_, finder_) {}
+
+  SearchLadder& operator*() { return ladder_; }
+  SearchLadder* operator->() { return &ladder_; }
+
+ private:
+  SearchCandidates candidates_;
+  ChannelPacker finder_;
+  SearchLadder ladder_;
+};
+
+/// Steps for trees that are only weighed, not kept.
+constexpr SearchBudgets kTreeBudgets = {
+    .attempt = 1 << 12, .sameChannels = 1 << 8, .global = 1 << 15};
+
 class BestRing {
  public:
   BestRing(const ncclTopoSystem& system, const ncclTopoGraph& wanted)
@@ -49,7 +71,7 @@ class BestRing {
     for (const ncclTopoGraph& incumbent : ladder.incumbents())
       earlier.push_back(ladder.finish(incumbent));
     const bool isFine = std::all_of(earlier.begin(), earlier.end(), [&](const auto& ring) {
-      return ring.nChannels == found.nChannels || tree(ring) <= tree(found);
+      return ring.nChannels == found.nChannels || gbps(tree(ring)) <= gbps(tree(found));
     });
     if (isFine) return found;
     ncclTopoGraph best = searchAsNccl(system_, wanted_);
@@ -69,6 +91,8 @@ class BestRing {
   }
 
  private:
+  static float gbps(const Value& value) { return std::get<0>(value); }
+
   /// What a tree of as many channels is worth.
   Value tree(const ncclTopoGraph& ring) {
     const auto [place, isNew] = trees_.try_emplace(ring.nChannels);
@@ -76,7 +100,7 @@ class BestRing {
     ncclTopoGraph wanted = wanted_;
     wanted.pattern = ncclTopoPattern::BalancedTree;
     wanted.minChannels = wanted.maxChannels = ring.nChannels;
-    place->second = valueOf(system_, searchBest(system_, wanted));
+    place->second = valueOf(system_, BestLadder(system_, wanted, false, kTreeBudgets)->climb());
     return place->second;
   }
 
@@ -95,15 +119,12 @@ ncclTopoGraph searchAsNccl(const ncclTopoSystem& system, const ncclTopoGraph& wa
 
 ncclTopoGraph searchBest(const ncclTopoSystem& system, const ncclTopoGraph& wanted) {
   const bool guide = isGuided(system, minSm(system));
-  SearchCandidates candidates(system);
-  ChannelPacker finder(system, wanted, candidates,
-                       guide ? searchOrder(system) : std::vector<int>());
   const SearchBudgets budgets = guide ? guidedBudgets(system, wanted.maxChannels) : SearchBudgets();
-  SearchLadder ladder(system, wanted, budgets, candidates, finder);
-  ncclTopoGraph found = ladder.climb();
+  BestLadder ladder(system, wanted, guide, budgets);
+  ncclTopoGraph found = ladder->climb();
   const bool mayHarmTree =
-      wanted.pattern == ncclTopoPattern::Ring && !guide && ladder.incumbents().size() > 1;
-  return mayHarmTree ? BestRing(system, wanted).choose(ladder, std::move(found)) : found;
+      wanted.pattern == ncclTopoPattern::Ring && !guide && ladder->incumbents().size() > 1;
+  return mayHarmTree ? BestRing(system, wanted).choose(*ladder, std::move(found)) : found;
 }
 
 }  // namespace nccom

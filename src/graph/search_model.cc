@@ -10,7 +10,6 @@ namespace {
 using Type = ncclTopoNodeType;
 using Path = ncclTopoPathType;
 
-constexpr int kUnitsPerGBps = 8000;
 // Shares in fortieths: forward whole or detour, then the other way: an eighth, all, or both.
 constexpr int kPartsOfShare = 40;
 constexpr std::array<int, SearchModel::kShares> kShareParts = {40, 48, 5, 6, 40, 48, 45, 54};
@@ -22,7 +21,7 @@ constexpr uint8_t kBoth = 6;
 }  // namespace
 
 SearchModel::Units SearchModel::toUnits(float gbps) {
-  return static_cast<Units>(std::lround(static_cast<double>(gbps) * kUnitsPerGBps));
+  return static_cast<Units>(std::lround(static_cast<double>(gbps) * kPerGBps));
 }
 
 SearchModel::Costs SearchModel::costsOf(Units bandwidth) {

@@ -14,6 +14,7 @@ namespace nccom {
 class SearchModel {
  public:
   using Units = int32_t;  // 1/8 MB/s: all speeds, and the shares of them that are booked, are whole
+  static constexpr Units kPerGBps = 8000;
   static Units toUnits(float gbps);
 
   /// What a path costs on one link, as parts of the channel's bandwidth: all of it; a sixth more

@@ -61,21 +61,58 @@ ChannelPacker::ChannelPacker(const ncclTopoSystem& system, const ncclTopoGraph& 
   }
   for (const ncclTopoNode& net : system.nodes(Type::Net))
     netUnits_.push_back(SearchModel::toUnits(net.net.bwGBps));
+  listTypes();
 }
 
-void ChannelPacker::prepare(const ncclTopoGraph& asked) {
+void ChannelPacker::listTypes() {
+  const auto add = [](uint32_t& types, const Edge& edge) {
+    types |= 1U << static_cast<int>(edge.type) | 1U << static_cast<int>(edge.reverseType);
+  };
+  for (int g = 0; g < nGpus_; g++) {
+    for (int other = 0; other < nGpus_; other++)
+      add(intraTypes_, model_.gpuToGpu(g, other));
+    for (int net = 0; system_.inter && net < nNets_; net++)
+      add(interTypes_, model_.gpuToNet(g, net));
+  }
+}
+
+/// Types that do not occur make no difference: the farthest that does stands for them.
+void ChannelPacker::setTask(const ncclTopoGraph& asked) {
+  const auto occurring = [](uint32_t types, Path limit) {
+    const uint32_t within = types & ((2U << static_cast<int>(limit)) - 1);
+    return static_cast<Path>(within == 0 ? 0 : std::bit_width(within) - 1);
+  };
   const Units intra = SearchModel::toUnits(asked.bwIntra);
   const Units inter = SearchModel::toUnits(asked.bwInter);
   const bool isBalanced = asked.pattern == ncclTopoPattern::BalancedTree;
   task_ = {.pattern = asked.pattern,
-           .typeIntra = asked.typeIntra,
-           .typeInter = asked.typeInter,
+           .typeIntra = occurring(intraTypes_, asked.typeIntra),
+           .typeInter = occurring(interTypes_, asked.typeInter),
            .intra = SearchModel::costsOf(intra),
            .inter = SearchModel::costsOf(inter),
            .toNet = SearchModel::costsOf(isBalanced ? inter / 2 : inter),
            .netCost = SearchModel::toUnits(std::trunc(asked.bwInter)),
            .hasNets = system_.inter};
+  const uint64_t speed =
+      mix(std::bit_cast<uint32_t>(asked.bwIntra)) ^ std::bit_cast<uint32_t>(asked.bwInter);
+  if (speed == speed_) return;
+  speed_ = speed;
+  tried_.clear();
+  known_.clear();
+}
+
+/// What the links that the task allows can hold.
+ChannelPacker::Known ChannelPacker::learn() {
+  const uint64_t key = speed_ ^ mix(static_cast<uint64_t>(task_.pattern) << 16 |
+                                    static_cast<uint64_t>(task_.typeIntra) << 8 |
+                                    static_cast<uint64_t>(task_.typeInter));
+  for (const Known& known : known_) {
+    if (known.key == key) return known;
+  }
   bound_.prepare(task_, netUnits_);
+  preparedFor_ = key;
+  known_.push_back({key, bound_.fingerprint(), bound_.atMost(), bound_.boundingLink()});
+  return known_.back();
 }
 
 /// How few channels of `asked` are better than `best`.
@@ -106,26 +143,24 @@ SearchTrial ChannelPacker::run(const ncclTopoGraph& asked, ncclTopoGraph& best, 
   SearchTrial trial;
   trial.timeLeft = budget;
   trial.nNeeded = neededChannels(asked, best);
-  prepare(asked);
-  const int most = std::min(bound_.atMost(), asked.maxChannels);
+  setTask(asked);
+  const Known known = learn();
+  const int most = std::min(known.atMost, asked.maxChannels);
   if (most < trial.nNeeded) {
     trial.verdict = Verdict::CannotFit;
     trial.nLaid = most;
-    trial.link = bound_.boundingLink();
+    trial.link = known.boundingLink;
     return trial;
   }
-  const uint64_t speed =
-      mix(std::bit_cast<uint32_t>(asked.bwIntra)) ^ std::bit_cast<uint32_t>(asked.bwInter);
-  if (speed != triedSpeed_) tried_.clear();
-  triedSpeed_ = speed;
-  const uint64_t fingerprint =
-      bound_.fingerprint() ^
-      mix(static_cast<uint64_t>(asked.pattern) << 32 | static_cast<uint64_t>(asked.crossNic) << 1 |
-          static_cast<uint64_t>(asked.sameChannels));
+  const uint64_t fingerprint = known.fingerprint ^ mix(static_cast<uint64_t>(asked.pattern) << 32 |
+                                                       static_cast<uint64_t>(asked.crossNic) << 1 |
+                                                       static_cast<uint64_t>(asked.sameChannels));
   if (isRepeat(fingerprint, trial.nNeeded)) {
     trial.verdict = Verdict::Repeats;
     return trial;
   }
+  if (preparedFor_ != known.key) bound_.prepare(task_, netUnits_);
+  preparedFor_ = known.key;
   asked_ = &asked;
   best_ = &best;
   nNeeded_ = trial.nNeeded;
@@ -457,7 +492,7 @@ int ChannelPacker::freePciBandwidth(int gpu) const {
   const int link = model_.pciLink(gpu);
   if (link == -1) return -1;
   const Units left = std::min(capacity_[link], capacity_[model_.reverseOf(link)]);
-  return left / SearchModel::toUnits(1);
+  return left / SearchModel::kPerGBps;
 }
 
 /// Whether the channel may return to `net` at this step.

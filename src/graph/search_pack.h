@@ -31,12 +31,20 @@ class ChannelPacker : public ChannelFinder {
     int backToNet = -1;  // step
     Order order = Order::Free;
   };
+  struct Known {  // what was learned of the links that an attempt allows
+    uint64_t key = 0;
+    uint64_t fingerprint = 0;  // of the links, see SearchBound
+    int atMost = 0;            // channels
+    int boundingLink = -1;
+  };
   struct Seen {  // an attempt that need not be made again
     uint64_t fingerprint = 0;
     int nNeeded = 0;
   };
 
-  void prepare(const ncclTopoGraph& asked);
+  void listTypes();
+  void setTask(const ncclTopoGraph& asked);
+  Known learn();
   int neededChannels(const ncclTopoGraph& asked, const ncclTopoGraph& best) const;
   bool isRepeat(uint64_t fingerprint, int nNeeded);
   void search(int budget, bool closes);
@@ -71,6 +79,8 @@ class ChannelPacker : public ChannelFinder {
   const int nGpus_;
   const int nNets_;
   const bool hasSwitch_;
+  uint32_t intraTypes_ = 0;     // bit a path type that occurs between GPUs
+  uint32_t interTypes_ = 0;     // ... between GPUs and NETs
   std::vector<int> order_;      // tour of GPU indices
   std::vector<int> orderNext_;  // [gpu] successor in the tour
   SearchModel model_;
@@ -104,8 +114,10 @@ class ChannelPacker : public ChannelFinder {
   uint64_t visited_ = 0;  // of the GPUs in the channel being laid
   uint64_t salt_ = 0;     // of the attempt
   std::vector<uint64_t> seen_;
-  std::vector<Seen> tried_;  // attempts
-  uint64_t triedSpeed_ = 0;  // that they are of
+  std::vector<Seen> tried_;  // attempts at one bandwidth
+  std::vector<Known> known_;
+  uint64_t speed_ = 0;        // that they are of
+  uint64_t preparedFor_ = 0;  // key of what bound_ has
 };
 
 }  // namespace nccom
