@@ -44,8 +44,9 @@ struct NeuronCluster {
 
 /// Reads "[COUNTx]PLATFORM[/POD][:DEVICES]", several joined by commas, in the order of their hosts:
 /// "4xtrn2.48xlarge", "2xtrn1.32xlarge,1xtrn2.48xlarge", "2xtrn2u.48xlarge/X4". With a POD, COUNT
-/// is that of pods, each of several hosts; with DEVICES, each host offers its first ones only. Names of whole pods are "trn2-ultraserver" (four trn2u
-/// hosts), "trn3-gen1-ultraserver" (four of 16 devices), "trn3-gen2-ultraserver" (36 of 4).
+/// is that of pods, each of several hosts; with DEVICES, each host offers its first ones only.
+/// Names of whole pods are "trn2-ultraserver" (four trn2u hosts), "trn3-gen1-ultraserver" (four of
+/// 16 devices), "trn3-gen2-ultraserver" (36 of 4).
 ///
 /// @param lnc          logical core size on all hosts; 0: each platform's own
 /// @param hostDevices  devices of platform "host" and "host/numa"; 0: one a core or node
