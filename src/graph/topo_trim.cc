@@ -173,10 +173,13 @@ void ncclTopoTrimXml(const ncclXml& xml) {
   }
 }
 
+constexpr int64_t kInferentia2 = 0x7264;  // PCI device
+
 Result<std::vector<std::string>> verifyTopology(const ncclXml& xml,
                                                 const std::vector<LocalRank>& localRanks) {
   std::vector<std::string> notes;
   bool isNeuron = false;
+  bool isInferentia = false;   // any run of its devices may be used
   std::set<std::string> used;  // bus ids of the physical devices: the cores' common parent
   std::set<int64_t> present;
   for (const xml_node xmlPci : findAll(xml, "pci")) {
@@ -188,7 +191,9 @@ Result<std::vector<std::string>> verifyTopology(const ncclXml& xml,
     const int64_t dev = TRY(xmlInt(xml, xmlGpu, "dev"));
     const bool isUsed = std::any_of(localRanks.begin(), localRanks.end(),
                                     [&](const LocalRank& local) { return local.dev == dev; });
-    if (isUsed) used.insert(xmlGpu.parent().parent().attribute("busid").value());
+    const xml_node xmlDevice = xmlGpu.parent().parent();
+    isInferentia |= hexToInt64(xmlDevice.attribute("device").value()) == kInferentia2;
+    if (isUsed) used.insert(xmlDevice.attribute("busid").value());
     for (const xml_node xmlLink : xmlGpu.children("nvlink")) {
       if (nodeTypeOfClass(xmlLink.attribute("tclass").as_string("0x03")) != ncclTopoNodeType::Gpu) {
         continue;
@@ -202,7 +207,7 @@ Result<std::vector<std::string>> verifyTopology(const ncclXml& xml,
     }
   }
   const size_t n = used.size();
-  if (isNeuron && n != 1 && n != 4 && n != 8 && n != 16) {
+  if (isNeuron && !isInferentia && n != 1 && n != 4 && n != 8 && n != 16) {
     notes.push_back("the ranks of this host use " + std::to_string(n) +
                     " physical devices; Trainium hosts support 1, 4, 8 or 16");
   }

@@ -138,6 +138,10 @@ TEST(Verify, OddDeviceCountsAreNotedNotRefused) {
   ASSERT_OK(two, buildGraph(inputFor(kEight, 2, 8)));
   ASSERT_EQ(two.notes.size(), 1U);
   expectError(two.notes[0], "use 2 physical devices; Trainium hosts support 1, 4, 8 or 16");
+  GraphInput inferentia = inputFor({0, 1, 2, 3, 4, 5}, 0, 6);  // of three devices: any run will do
+  inferentia.platform = "inf2.48xlarge";
+  ASSERT_OK(three, buildGraph(inferentia));
+  EXPECT_TRUE(three.notes.empty());
   ASSERT_OK(one, buildGraph(inputFor({0, 1, 2, 3}, 2, 4)));
   EXPECT_TRUE(one.notes.empty());
   GraphInput quiet = inputFor(kEight, 2, 8);
