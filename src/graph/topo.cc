@@ -126,6 +126,10 @@ float pciLinkGBps(const std::string& linkSpeed, int linkWidth) {
   return static_cast<float>(width * byPrefix(kPciSpeeds, linkSpeed, 60) / 80.0);
 }
 
+bool isKnownPciSpeed(std::string_view linkSpeed) {
+  return byPrefix(kPciSpeeds, linkSpeed, 0) != 0;
+}
+
 ncclTopoNodeType nodeTypeOfClass(const std::string& pciClass) {
   static constexpr std::array<Prefix, 6> kClasses = {
       {{"0x060400", static_cast<int>(ncclTopoNodeType::Pci)},

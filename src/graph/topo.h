@@ -232,6 +232,9 @@ float nvLinkGBps(int sm);
 /// GB/s of a PCI link; unknown speeds count as 8 GT/s, width 0 as 16 lanes.
 float pciLinkGBps(const std::string& linkSpeed, int linkWidth);
 
+/// Whether pciLinkGBps() knows this speed.
+bool isKnownPciSpeed(std::string_view linkSpeed);
+
 /// Node type that a PCI class stands for; PCI when unknown.
 ncclTopoNodeType nodeTypeOfClass(const std::string& pciClass);
 

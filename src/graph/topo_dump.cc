@@ -257,15 +257,17 @@ class SystemWriter {
     std::set<int64_t> ids;
     for (const ncclTopoNodeRef ref : nets) {
       const int64_t id = system_.at(ref).id;
-      if (!ids.insert(id).second) continue;
-      const int net = ncclTopoIdToIndex(system_, Type::Net, id);
+      // Of nodes with one id, each NET has an element; GIN and RMA are attributes of the first.
+      const bool isFirst = ids.insert(id).second;
+      if (!isFirst && ref.type != Type::Net) continue;
+      const int net = ref.type == Type::Net ? ref.index : -1;
       const int gin = ncclTopoIdToIndex(system_, Type::Gin, id);
       const int rma = ncclTopoIdToIndex(system_, Type::Rma, id);
       xml_node xmlNet = xmlNic.append_child("net");
       writeNet(xmlNet, system_.at(ref));
       if (net == -1) setXml(xmlNet, "net", 0);
-      if (gin != -1) setXml(xmlNet, "gin", 1);
-      if (rma != -1) setXml(xmlNet, "rma", 1);
+      if (gin != -1 && isFirst) setXml(xmlNet, "gin", 1);
+      if (rma != -1 && isFirst) setXml(xmlNet, "rma", 1);
       if (net != -1) written_[static_cast<int>(Type::Net)][net] = true;
     }
   }

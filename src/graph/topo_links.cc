@@ -1,5 +1,6 @@
 // The links of a <system> document that do not follow from its nesting, and the final order.
 #include "graph/topo_reader.h"
+#include "graph/topo_schema.h"
 
 namespace nccom {
 namespace {
@@ -95,14 +96,11 @@ Status SystemReader::addLinks(const char* kind) {
 Status SystemReader::addDeviceLink(xml_node xmlLink, int systemId) {
   const xml_node xmlGpu = xmlLink.parent();
   const xml_node xmlPci = xmlGpu.parent();
-  if (!isNamed(xmlGpu, "gpu") || !isNamed(xmlPci, "pci")) {
-    return fail(ncclInvalidUsage, "%s: <%s> is in <%s>, expected in a <gpu> of a <pci>",
-                xml_.where(xmlLink).c_str(), xmlLink.name(), xmlGpu.name());
-  }
-  const int mloPart = TRY(xmlInt32Or(xml_, xmlGpu, "mlopart", kTopoUndef));
+  if (!isNamed(xmlGpu, "gpu") || !isNamed(xmlPci, "pci")) return Ok{};  // not in the schema
+  const int mloPart = TRY(int32Or(xmlGpu, "mlopart", kTopoUndef));
   for (const xml_node sibling : xmlPci.children("gpu")) {
     if (sibling == xmlGpu) break;
-    if (TRY(xmlInt32Or(xml_, sibling, "mlopart", kTopoUndef)) == mloPart) return Ok{};
+    if (TRY(int32Or(sibling, "mlopart", kTopoUndef)) == mloPart) return Ok{};
   }
   int64_t busId = TRY(busIdOf(xmlPci, "busid"));
   if (mloPart != kTopoUndef) busId |= mloPart << 1 | 1;
@@ -118,12 +116,12 @@ Result<float> SystemReader::nvLinkBandwidth(xml_node xmlLink, ncclTopoNodeRef de
   // MB/s of one link, stated where a generation has links of several kinds. NCCL knows no such
   // attribute and takes its constant for the generation.
   const double statedMBps = TRY(xmlRealOr(xml_, xmlLink, "bw", 0));
-  const bool isStated = xmlLink.attribute("bw");
-  if (count < 1 || (isStated && !(statedMBps > 0))) {
+  const bool hasRate = xmlLink.attribute("bw");
+  if (count < 1 || (hasRate && !(statedMBps > 0))) {
     return fail(ncclInvalidUsage, "%s: <nvlink> has count %d and bw %g, expected more than 0",
                 xml_.where(xmlLink).c_str(), count, statedMBps);
   }
-  if (isStated) return static_cast<float>(statedMBps * count / 1000);
+  if (hasRate) return static_cast<float>(statedMBps * count / 1000);
   return static_cast<float>(count) * nvLinkGBps(system_.at(dev).dev.sm);
 }
 
@@ -182,6 +180,7 @@ Status SystemReader::addC2c(xml_node xmlLink, ncclTopoNodeRef dev) {
 }
 
 Status SystemReader::addPciLink(xml_node xmlLink, int systemId) {
+  if (!isNamed(xmlLink.parent(), "pci")) return Ok{};  // not in the schema
   const int64_t own = TRY(busIdOf(xmlLink.parent(), "busid"));
   const int64_t target = TRY(busIdOf(xmlLink, "target"));
   const int pci = ncclTopoIdToIndex(system_, Type::Pci, topoIdOf(systemId, own));
@@ -190,6 +189,12 @@ Status SystemReader::addPciLink(xml_node xmlLink, int systemId) {
                 xml_.where(xmlLink).c_str(), xmlLink.parent().attribute("busid").value());
   }
   const int remote = ncclTopoIdToIndex(system_, Type::Pci, topoIdOf(systemId, target));
+  if (remote == -1) {
+    findings_.add(findingAt(xml_, xmlLink, LintSeverity::Warning,
+                            "<pcilink> to " + std::string(xmlLink.attribute("target").value()) +
+                                ", which is no PCI switch here",
+                            "no link"));
+  }
   if (remote != -1 && remote != pci) {
     ncclTopoConnectNodes(system_, {Type::Pci, pci}, {Link::Loc, kLocalGBps, {Type::Pci, remote}});
   }
@@ -201,7 +206,11 @@ void SystemReader::connectCpus() {
   for (int a = 0; a < static_cast<int>(cpus.size()); a++) {
     for (int b = 0; b < static_cast<int>(cpus.size()); b++) {
       if (a == b || systemIdOf(cpus[a].id) != systemIdOf(cpus[b].id)) continue;
-      ncclTopoConnectNodes(system_, cpuRef(a), {Link::Sys, interCpuGBps(cpus[a].cpu), cpuRef(b)});
+      // As ncclTopoConnectNodes, but there can be no such link yet: not worth a search.
+      std::vector<ncclTopoLink>& links = system_.nodes(Type::Cpu)[a].links;
+      links.push_back({Link::Sys, interCpuGBps(cpus[a].cpu), cpuRef(b)});
+      for (size_t i = links.size() - 1; i > 0 && links[i - 1].bwGBps < links[i].bwGBps; i--)
+        std::swap(links[i - 1], links[i]);
     }
   }
 }
@@ -219,32 +228,45 @@ void SystemReader::flattenSwitches() {
 
 void SystemReader::flattenSwitch(int index, int generation) {
   std::vector<ncclTopoNode>& switches = system_.nodes(Type::Pci);
-  const int64_t upperId = switches[index].id;
-  std::vector<int64_t> lowerIds;
+  const ncclTopoNodeRef upper = {Type::Pci, index};
+  std::vector<int> lowers;
   std::erase_if(switches[index].links, [&](const ncclTopoLink& link) {
-    if (link.remote.type != Type::Pci) return false;
-    const ncclTopoNode& lower = system_.at(link.remote);
-    if (broadcomGeneration(lower.pci.device, 1) != generation) return false;
-    lowerIds.push_back(lower.id);
+    if (link.remote.type != Type::Pci || link.remote == upper) return false;
+    if (broadcomGeneration(system_.at(link.remote).pci.device, 1) != generation) return false;
+    const bool isKnown = std::find(lowers.begin(), lowers.end(), link.remote.index) != lowers.end();
+    if (!isKnown) lowers.push_back(link.remote.index);
     return true;
   });
-  for (const int64_t lowerId : lowerIds) {
-    const ncclTopoNodeRef upper = {Type::Pci, ncclTopoIdToIndex(system_, Type::Pci, upperId)};
-    const ncclTopoNodeRef lower = {Type::Pci, ncclTopoIdToIndex(system_, Type::Pci, lowerId)};
-    for (const ncclTopoLink& link : system_.at(lower).links) {
-      if (link.remote == upper) continue;
-      system_.at(upper).links.push_back(link);
+  for (const int l : lowers) {
+    const ncclTopoNodeRef lower = {Type::Pci, l};
+    for (const ncclTopoLink& link : std::exchange(switches[l].links, {})) {
+      if (link.remote == upper || link.remote == lower) continue;
+      switches[index].links.push_back(link);
       for (ncclTopoLink& back : system_.at(link.remote).links) {
         if (back.remote != lower) continue;
         back.remote = upper;
         break;
       }
     }
-    system_.at(lower).links.clear();
-    ncclTopoRemoveNode(system_, lower);
   }
-  const int upper = ncclTopoIdToIndex(system_, Type::Pci, upperId);
-  switches[upper].pci.device |= 0xffff;  // done
+  switches[index].pci.device |= 0xffff;  // done
+  std::sort(lowers.rbegin(), lowers.rend());
+  for (const int l : lowers)
+    ncclTopoRemoveNode(system_, {Type::Pci, l});
+}
+
+/// The element that states a link of a device or switch; a null one if none does.
+xml_node SystemReader::elementOf(ncclTopoNodeRef from, ncclTopoNodeRef to) const {
+  const auto busOf = [&](ncclTopoNodeRef ref) {
+    return busIdToInt64(system_.at(ref).pci.busId).value_or(-1);
+  };
+  for (xml_node node = xml_.root(); node; node = nextInDocument(node)) {
+    if (!isNamed(node, "nvlink") && !isNamed(node, "pcilink")) continue;
+    const xml_node owner = isNamed(node, "nvlink") ? node.parent().parent() : node.parent();
+    if (busIdToInt64(owner.attribute("busid").value()) != busOf(from)) continue;
+    if (busIdToInt64(node.attribute("target").value()) == busOf(to)) return node;
+  }
+  return xml_node();
 }
 
 Status SystemReader::checkReverseLinks() const {
@@ -253,10 +275,12 @@ Status SystemReader::checkReverseLinks() const {
       const ncclTopoNodeRef self = {nodes[i].type, i};
       for (const ncclTopoLink& link : nodes[i].links) {
         if (reverseLinkIndex(system_, self, link) != -1) continue;
+        const xml_node element = elementOf(self, link.remote);
         return fail(ncclInvalidUsage,
                     "%s: %s link from %s %llx to %s %llx has no link back; both ends must state it",
-                    xml_.name().c_str(), toText(link.type), toText(self.type),
-                    static_cast<unsigned long long>(nodes[i].id), toText(link.remote.type),
+                    element ? xml_.where(element).c_str() : xml_.name().c_str(), toText(link.type),
+                    toText(self.type), static_cast<unsigned long long>(nodes[i].id),
+                    toText(link.remote.type),
                     static_cast<unsigned long long>(system_.at(link.remote).id));
       }
     }

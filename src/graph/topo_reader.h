@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "graph/topo.h"
+#include "graph/topo_findings.h"
 
 namespace nccom {
 
@@ -19,16 +20,26 @@ inline int64_t topoIdOf(int systemId, int64_t localId) {
                               static_cast<uint64_t>(localIdOf(localId)));
 }
 
+/// Whether an element says anything there: NCCL writes link_width="" where it knows none.
+inline bool isStated(pugi::xml_node node, const char* attribute) {
+  return node.attribute(attribute).value()[0] != '\0';
+}
+
 inline bool isNamed(pugi::xml_node node, std::string_view name) {
   return node.name() == name;
 }
 
+/// As ncclTopoGetSystemFromXml, with the findings as they are. They are filled in also when it
+/// fails, with what was found until then.
+Result<ncclTopoSystem> readSystem(const ncclXml& xml, std::optional<uint64_t> localHostHash,
+                                  Findings& findings);
+
 class SystemReader {
  public:
-  explicit SystemReader(const ncclXml& xml) : xml_(xml) {}
+  SystemReader(const ncclXml& xml, Findings& findings) : xml_(xml), findings_(findings) {}
 
   Status read(std::optional<uint64_t> localHostHash);
-  LoadedTopo take() { return {std::move(system_), std::move(notes_)}; }
+  ncclTopoSystem take() { return std::move(system_); }
 
  private:
   using Type = ncclTopoNodeType;
@@ -61,6 +72,7 @@ class SystemReader {
   void flattenSwitches();
   void flattenSwitch(int index, int generation);
   Status checkReverseLinks() const;
+  pugi::xml_node elementOf(ncclTopoNodeRef from, ncclTopoNodeRef to) const;
   void sortBelow(ncclTopoNodeRef node, const ncclTopoNodeRef* up);
 
   Result<int64_t> busIdOf(xml_node node, const char* attribute) const;
@@ -69,11 +81,13 @@ class SystemReader {
   std::optional<ncclTopoNodeRef> cpuAbove(ncclTopoNodeRef node, const ncclTopoNodeRef* from) const;
   ncclTopoNodeRef create(Type type, int64_t id);
   void connectBoth(ncclTopoNodeRef a, ncclTopoNodeRef b, Link type, float bwGBps);
-  void note(xml_node node, const char* attribute, const char* assumed);
+  void note(xml_node node, const char* attribute, const char* assumed,
+            LintSeverity severity = LintSeverity::Warning);
+  Result<int> int32Or(xml_node node, const char* attribute, int absent) const;
 
   const ncclXml& xml_;
   ncclTopoSystem system_;
-  std::vector<std::string> notes_;
+  Findings& findings_;
 };
 
 }  // namespace nccom

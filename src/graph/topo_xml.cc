@@ -1,11 +1,17 @@
 // A <system> document becomes an ncclTopoSystem: here the CPUs and the PCI tree below them.
+#include <array>
+#include <utility>
+
 #include "graph/topo_reader.h"
+#include "graph/topo_schema.h"
 
 namespace nccom {
 namespace {
 
 constexpr int kMaxMloParts = 2;
+constexpr int kMaxConnections = 64;   // of a NIC that states none; NCCL's value
 constexpr float kMloPartGBps = 2618;  // between the parts of one chip; NCCL's value
+constexpr int kMaxCpus = 1024;        // NUMA nodes that Linux can have; each has a link to each
 constexpr size_t kMaxHosts = 256;     // a host index has 8 bits of a node id
 
 }  // namespace
@@ -23,9 +29,16 @@ void SystemReader::connectBoth(ncclTopoNodeRef a, ncclTopoNodeRef b, Link type, 
   ncclTopoConnectNodes(system_, b, {type, bwGBps, a});
 }
 
-void SystemReader::note(xml_node node, const char* attribute, const char* assumed) {
-  notes_.push_back(xml_.where(node) + ": <" + node.name() + "> lacks the attribute " + attribute +
-                   "; assumed " + assumed);
+void SystemReader::note(xml_node node, const char* attribute, const char* assumed,
+                        LintSeverity severity) {
+  const std::string text =
+      "<" + std::string(node.name()) + "> lacks the attribute " + std::string(attribute);
+  findings_.addOnce(text, findingAt(xml_, node, severity, text, assumed));
+}
+
+Result<int> SystemReader::int32Or(xml_node node, const char* attribute, int absent) const {
+  if (!isStated(node, attribute)) return absent;
+  return xmlInt32(xml_, node, attribute);
 }
 
 Result<int64_t> SystemReader::busIdOf(xml_node node, const char* attribute) const {
@@ -39,20 +52,26 @@ Result<int64_t> SystemReader::busIdOf(xml_node node, const char* attribute) cons
 }
 
 Result<int> SystemReader::systemIdOfCpu(xml_node xmlCpu) {
-  const int64_t hash = TRY(xmlIntOr(xml_, xmlCpu, "host_hash", 0));
+  const std::string text = xmlCpu.attribute("host_hash").value();
+  const std::optional<int64_t> hash = text.empty() ? 0 : hexToInt64(text);
+  if (!hash) {
+    return fail(ncclInvalidUsage, "%s: attribute host_hash=\"%.80s\" of <cpu> is not hexadecimal",
+                xml_.where(xmlCpu).c_str(), text.c_str());
+  }
   std::vector<uint64_t>& known = system_.hostHashes;
-  const auto found = std::find(known.begin(), known.end(), static_cast<uint64_t>(hash));
+  const auto found = std::find(known.begin(), known.end(), static_cast<uint64_t>(*hash));
   if (found != known.end()) return static_cast<int>(found - known.begin());
   if (known.size() == kMaxHosts) {
     return fail(ncclInvalidUsage, "%s: more than %zu different host_hash values",
                 xml_.where(xmlCpu).c_str(), kMaxHosts);
   }
-  known.push_back(static_cast<uint64_t>(hash));
+  known.push_back(static_cast<uint64_t>(*hash));
   return static_cast<int>(known.size()) - 1;
 }
 
 Status SystemReader::read(std::optional<uint64_t> localHostHash) {
   TRY(checkRoot(xml_, "system"));
+  checkSchema(xml_, findings_);
   for (const xml_node node : xml_.root().children("cpu"))
     TRY(addCpu(node));
   if (system_.nodes(Type::Cpu).empty()) {
@@ -87,6 +106,9 @@ Status SystemReader::addCpu(xml_node xmlCpu) {
     return fail(ncclInvalidUsage, "%s: a second <cpu> with numaid %d", xml_.where(xmlCpu).c_str(),
                 numaId);
   }
+  if (system_.count(Type::Cpu) == kMaxCpus) {
+    return fail(ncclInvalidUsage, "%s: more than %d <cpu>", xml_.where(xmlCpu).c_str(), kMaxCpus);
+  }
   const ncclTopoNodeRef cpu = create(Type::Cpu, id);
   TRY(readCpu(xmlCpu, system_.at(cpu).cpu));
   for (const xml_node child : xmlCpu.children()) {
@@ -105,22 +127,25 @@ Status SystemReader::addCpu(xml_node xmlCpu) {
 
 Status SystemReader::readCpu(xml_node xmlCpu, ncclTopoCpu& cpu) {
   cpu.affinity = xmlCpu.attribute("affinity").value();
+  if (!xmlCpu.attribute("affinity")) {
+    note(xmlCpu, "affinity", "no cores of its own", LintSeverity::Note);
+  }
   const std::string_view arch = xmlCpu.attribute("arch").value();
   const std::string_view vendor = xmlCpu.attribute("vendor").value();
   if (arch.empty()) note(xmlCpu, "arch", "an unknown CPU");
   if (arch == "x86_64") cpu.arch = CpuArch::X86;
   if (arch == "ppc64") cpu.arch = CpuArch::Power;
   if (arch == "arm64") cpu.arch = CpuArch::Arm;
-  cpu.family = TRY(xmlInt32Or(xml_, xmlCpu, "familyid", 0));
-  cpu.model = TRY(xmlInt32Or(xml_, xmlCpu, "modelid", 0));
+  cpu.family = TRY(int32Or(xmlCpu, "familyid", 0));
+  cpu.model = TRY(int32Or(xmlCpu, "modelid", 0));
   if (cpu.arch != CpuArch::X86) return Ok{};
   if (vendor.empty()) note(xmlCpu, "vendor", "an unknown vendor");
   if (vendor == "GenuineIntel") cpu.vendor = CpuVendor::Intel;
   if (vendor == "AuthenticAMD") cpu.vendor = CpuVendor::Amd;
   if (vendor == "CentaurHauls" || vendor == "  Shanghai  ") cpu.vendor = CpuVendor::Zhaoxin;
   if (cpu.vendor == CpuVendor::Intel || cpu.vendor == CpuVendor::Zhaoxin) {
-    if (!xmlCpu.attribute("familyid")) note(xmlCpu, "familyid", "an old model");
-    if (!xmlCpu.attribute("modelid")) note(xmlCpu, "modelid", "an old model");
+    if (!isStated(xmlCpu, "familyid")) note(xmlCpu, "familyid", "an old model");
+    if (!isStated(xmlCpu, "modelid")) note(xmlCpu, "modelid", "an old model");
   }
   return Ok{};
 }
@@ -130,20 +155,22 @@ Result<ncclTopoPci> SystemReader::readPci(xml_node xmlPci) {
   pci.busId = TRY(xmlText(xml_, xmlPci, "busid"));
   pci.pciClass = xmlPci.attribute("class").value();
   pci.linkSpeed = xmlPci.attribute("link_speed").value();
-  pci.linkWidth = TRY(xmlInt32Or(xml_, xmlPci, "link_width", 0));
+  pci.linkWidth = TRY(int32Or(xmlPci, "link_width", 0));
   if (pci.linkWidth < 0 || pci.linkWidth > 1024) {
     return fail(ncclInvalidUsage, "%s: link_width is %d, expected 0 to 1024 lanes",
                 xml_.where(xmlPci).c_str(), pci.linkWidth);
   }
   for (const char* part : {"vendor", "device", "subsystem_vendor", "subsystem_device"}) {
-    const int64_t value = TRY(xmlIntOr(xml_, xmlPci, part, 0));
+    const int64_t value = isStated(xmlPci, part) ? TRY(xmlInt(xml_, xmlPci, part)) : 0;
     pci.device = pci.device << 16 | (static_cast<uint64_t>(value) & 0xffff);
   }
   if (pci.pciClass.empty() && !xmlPci.child("gpu") && !xmlPci.child("nic")) {
     note(xmlPci, "class", "a PCI switch");
+  } else if (pci.pciClass.empty()) {
+    note(xmlPci, "class", "that of what it has", LintSeverity::Note);
   }
   if (pci.linkSpeed.empty()) note(xmlPci, "link_speed", "8 GT/s");
-  if (!xmlPci.attribute("link_width")) note(xmlPci, "link_width", "16");
+  if (!isStated(xmlPci, "link_width")) note(xmlPci, "link_width", "16");
   return pci;
 }
 
@@ -167,7 +194,8 @@ Status SystemReader::addPci(xml_node xmlPci, const Place& place) {
     if (isNew) connectBoth({Type::Nic, nic}, place.parent, Link::Pci, bwGBps);
   } else if (!xmlPci.child("gpu") && nodeTypeOfClass(pci.pciClass) == Type::Pci) {
     if (ncclTopoIdToIndex(system_, Type::Pci, id) != -1) {
-      notes_.push_back(xml_.where(xmlPci) + ": a second <pci> with busid " + pci.busId);
+      findings_.add(findingAt(xml_, xmlPci, LintSeverity::Warning,
+                              "a second <pci> with busid " + pci.busId, "it is another switch"));
     }
     const ncclTopoNodeRef node = create(Type::Pci, id);
     system_.at(node).pci = pci;
@@ -190,11 +218,15 @@ Result<ncclTopoGpu> SystemReader::readGpu(xml_node xmlPci, xml_node xmlGpu) {
     return fail(ncclInvalidUsage, "%s: a second <gpu> with rank %d", xml_.where(xmlGpu).c_str(),
                 gpu.rank);
   }
-  if (!xmlGpu.attribute("sm")) note(xmlGpu, "sm", "80");
-  gpu.sm = TRY(xmlInt32Or(xml_, xmlGpu, "sm", 80));
-  if (!xmlGpu.attribute("gdr")) note(xmlGpu, "gdr", "0");
-  gpu.gdr = TRY(xmlInt32Or(xml_, xmlGpu, "gdr", 0)) != 0;
-  gpu.mloPart = TRY(xmlInt32Or(xml_, xmlGpu, "mlopart", kTopoUndef));
+  if (!isStated(xmlGpu, "sm")) note(xmlGpu, "sm", "80");
+  gpu.sm = TRY(int32Or(xmlGpu, "sm", 80));
+  if (gpu.sm < 0) {
+    return fail(ncclInvalidUsage, "%s: <gpu> has sm %d, expected 0 or more",
+                xml_.where(xmlGpu).c_str(), gpu.sm);
+  }
+  if (!isStated(xmlGpu, "gdr")) note(xmlGpu, "gdr", "0");
+  gpu.gdr = TRY(int32Or(xmlGpu, "gdr", 0)) != 0;
+  gpu.mloPart = TRY(int32Or(xmlGpu, "mlopart", kTopoUndef));
   if (gpu.mloPart == kTopoUndef) return gpu;
   const int64_t busId = TRY(busIdOf(xmlPci, "busid"));
   if (gpu.mloPart < 0 || gpu.mloPart >= kMaxMloParts || (busId & kMloPartBits) != 0) {
@@ -239,13 +271,13 @@ Status SystemReader::addGpu(xml_node xmlPci, xml_node xmlGpu, const Place& place
 Status SystemReader::addNic(xml_node xmlNic, ncclTopoNodeRef nic, int systemId) {
   for (const xml_node xmlNet : xmlNic.children("net")) {
     if (!xmlNet.attribute("dev")) continue;  // a port that no plugin drives
-    if (TRY(xmlInt32Or(xml_, xmlNet, "net", 1)) != 0) {
+    if (TRY(int32Or(xmlNet, "net", 1)) != 0) {
       TRY(addNet(xmlNet, Type::Net, nic, systemId));
     }
-    if (TRY(xmlInt32Or(xml_, xmlNet, "gin", 0)) != 0) {
+    if (TRY(int32Or(xmlNet, "gin", 0)) != 0) {
       TRY(addNet(xmlNet, Type::Gin, nic, systemId));
     }
-    if (TRY(xmlInt32Or(xml_, xmlNet, "rma", 0)) != 0) {
+    if (TRY(int32Or(xmlNet, "rma", 0)) != 0) {
       TRY(addNet(xmlNet, Type::Rma, nic, systemId));
     }
   }
@@ -260,7 +292,8 @@ Status SystemReader::addNet(xml_node xmlNet, Type type, ncclTopoNodeRef nic, int
                 xml_.where(xmlNet).c_str(), dev);
   }
   if (ncclTopoIdToIndex(system_, type, id) != -1) {
-    notes_.push_back(xml_.where(xmlNet) + ": a second <net> with dev " + std::to_string(dev));
+    findings_.add(findingAt(xml_, xmlNet, LintSeverity::Warning,
+                            "a second <net> with dev " + std::to_string(dev), "it is another one"));
   }
   const ncclTopoNodeRef net = create(type, id);
   TRY(readNet(xmlNet, system_.at(net)));
@@ -270,10 +303,25 @@ Status SystemReader::addNet(xml_node xmlNet, Type type, ncclTopoNodeRef nic, int
 
 Status SystemReader::readNet(xml_node xmlNet, ncclTopoNode& node) {
   ncclTopoNet& net = node.net;
+  static constexpr std::array<std::pair<const char*, const char*>, 6> kDefaults = {
+      {{"name", "none"},
+       {"port", "0"},
+       {"latency", "0"},
+       {"guid", "one of its own"},
+       {"gdr", "0"},
+       {"maxconn", "64"}}};
+  for (const auto& [attribute, assumed] : kDefaults) {
+    if (!xmlNet.attribute(attribute)) note(xmlNet, attribute, assumed, LintSeverity::Note);
+  }
   net.name = xmlNet.attribute("name").value();
   net.dev = static_cast<int>(localIdOf(node.id));
-  int mbps = TRY(xmlInt32Or(xml_, xmlNet, "speed", 0));
-  if (mbps <= 0) mbps = 10000;  // some drivers say -1
+  int mbps = TRY(int32Or(xmlNet, "speed", 0));
+  if (mbps <= 0) {  // some drivers say -1
+    const std::string speed = xmlNet.attribute("speed").value();
+    const std::string text = "<net> has speed " + (speed.empty() ? "(none)" : speed);
+    findings_.addOnce(text, findingAt(xml_, xmlNet, LintSeverity::Note, text, "10000 Mb/s"));
+    mbps = 10000;
+  }
   net.bwGBps = static_cast<float>(mbps / 8000.0);
   net.asic = static_cast<uint64_t>(node.id);
   const std::string guid = xmlNet.attribute("guid").value();
@@ -285,13 +333,15 @@ Status SystemReader::readNet(xml_node xmlNet, ncclTopoNode& node) {
     }
     net.asic = static_cast<uint64_t>(*asic);
   }
-  net.latencyUs = static_cast<float>(TRY(xmlRealOr(xml_, xmlNet, "latency", 0)));
-  net.port = TRY(xmlInt32Or(xml_, xmlNet, "port", 0));
-  net.gdr = TRY(xmlInt32Or(xml_, xmlNet, "gdr", 0)) != 0;
-  net.maxConn = TRY(xmlInt32Or(xml_, xmlNet, "maxconn", 0));
-  net.coll = TRY(xmlInt32Or(xml_, xmlNet, "coll", 0)) != 0;
-  net.rail = TRY(xmlInt32Or(xml_, xmlNet, "rail", kTopoUndef));
-  net.plane = TRY(xmlInt32Or(xml_, xmlNet, "plane", kTopoUndef));
+  if (isStated(xmlNet, "latency")) {
+    net.latencyUs = static_cast<float>(TRY(xmlReal(xml_, xmlNet, "latency")));
+  }
+  net.port = TRY(int32Or(xmlNet, "port", 0));
+  net.gdr = TRY(int32Or(xmlNet, "gdr", 0)) != 0;
+  net.maxConn = TRY(int32Or(xmlNet, "maxconn", kMaxConnections));
+  net.coll = TRY(int32Or(xmlNet, "coll", 0)) != 0;
+  net.rail = TRY(int32Or(xmlNet, "rail", kTopoUndef));
+  net.plane = TRY(int32Or(xmlNet, "plane", kTopoUndef));
   net.pciId = net.asic;
   for (xml_node up = xmlNet.parent(); up; up = up.parent()) {
     if (!isNamed(up, "pci")) continue;
@@ -301,11 +351,21 @@ Status SystemReader::readNet(xml_node xmlNet, ncclTopoNode& node) {
   return Ok{};
 }
 
-Result<LoadedTopo> ncclTopoGetSystemFromXml(const ncclXml& xml,
-                                            std::optional<uint64_t> localHostHash) {
-  SystemReader reader(xml);
+Result<ncclTopoSystem> readSystem(const ncclXml& xml, std::optional<uint64_t> localHostHash,
+                                  Findings& findings) {
+  SystemReader reader(xml, findings);
   TRY(reader.read(localHostHash));
   return reader.take();
+}
+
+Result<LoadedTopo> ncclTopoGetSystemFromXml(const ncclXml& xml,
+                                            std::optional<uint64_t> localHostHash) {
+  Findings findings;
+  LoadedTopo loaded;
+  loaded.system = TRY(readSystem(xml, localHostHash, findings));
+  for (const LintFinding& finding : findings.take())
+    loaded.notes.push_back(toText(finding));
+  return loaded;
 }
 
 }  // namespace nccom

@@ -178,7 +178,7 @@ Result<ncclXml> ncclXml::parse(std::string text, std::string name) {
   return xml;
 }
 
-Result<ncclXml> ncclXml::readFile(const std::string& path) {
+Result<std::string> ncclXml::readText(const std::string& path) {
   const File file(fopen(path.c_str(), "rbe"), fclose);
   if (file == nullptr) {
     return fail(ncclSystemError, "cannot open %s: %s", path.c_str(), strerror(errno));
@@ -202,7 +202,11 @@ Result<ncclXml> ncclXml::readFile(const std::string& path) {
   if (text.empty()) {
     return fail(ncclInvalidUsage, "%s is empty; expected an XML file", path.c_str());
   }
-  return parse(std::move(text), path);
+  return text;
+}
+
+Result<ncclXml> ncclXml::readFile(const std::string& path) {
+  return parse(TRY(readText(path)), path);
 }
 
 ncclXml ncclXml::create(const char* rootName) {

@@ -24,8 +24,12 @@ class ncclXml {
   /// @error ncclInvalidUsage  not well-formed, not one root element, a repeated attribute, too deep
   static Result<ncclXml> parse(std::string text, std::string name);
 
+  /// The content of a file.
   /// @error ncclSystemError   the file cannot be opened or read (errno's words)
-  /// @error ncclInvalidUsage  as parse(), or empty, or a directory
+  /// @error ncclInvalidUsage  empty, a directory, or larger than any topology
+  static Result<std::string> readText(const std::string& path);
+
+  /// @error as readText() and parse()
   static Result<ncclXml> readFile(const std::string& path);
 
   /// A new document with an empty root element <rootName version="1">.
