@@ -1,6 +1,7 @@
 #include "graph/paths.h"
 
 #include <algorithm>
+#include <array>
 
 #include "misc/check.h"
 
@@ -12,6 +13,10 @@ using Link = ncclTopoLinkType;
 using Path = ncclTopoPathType;
 
 constexpr int kChannelsTried = 64;  // NCCL's MAXCHANNELS: how many channels' NETs are looked at
+
+// Switches and NICs are on paths, but no path leads to one.
+constexpr std::array kPathTargets = {Type::Cpu, Type::Dev, Type::Gpu, Type::Net,
+                                     Type::Gin, Type::Rma, Type::Nvs};
 
 /// Finds all paths to one target, breadth first from the target.
 class PathFinder {
@@ -33,9 +38,10 @@ class PathFinder {
       std::vector<ncclTopoNodeRef> nextLevel;
       for (const ncclTopoNodeRef node : level) {
         for (const ncclTopoLink& link : system_.at(node).links) {
+          const bool isFirst = pathOf(link.remote).type == Path::Dis;
           if (!mayExtend(node, link) || !improve(node, link)) continue;
-          const bool isNew =
-              std::find(nextLevel.begin(), nextLevel.end(), link.remote) == nextLevel.end();
+          const bool isNew = isFirst || std::find(nextLevel.begin(), nextLevel.end(),
+                                                  link.remote) == nextLevel.end();
           if (isNew) nextLevel.push_back(link.remote);
         }
       }
@@ -100,8 +106,10 @@ class PathFinder {
 void clearPaths(ncclTopoSystem& system) {
   for (std::vector<ncclTopoNode>& nodes : system.nodesOfType) {
     for (ncclTopoNode& node : nodes) {
-      for (int t = 0; t < kTopoNodeTypes; t++) {
-        node.paths[t].assign(system.nodesOfType[t].size(), ncclTopoPath{});
+      for (int t = 0; t < kTopoNodeTypes; t++)
+        node.paths[t].clear();
+      for (const Type type : kPathTargets) {
+        node.paths[static_cast<int>(type)].assign(system.nodes(type).size(), ncclTopoPath{});
       }
     }
   }
@@ -218,8 +226,7 @@ void updateNetPaths(ncclTopoSystem& system, const ncclTopoPathOptions& options, 
 
 void ncclTopoComputePaths(ncclTopoSystem& system, const ncclTopoPathOptions& options) {
   clearPaths(system);
-  for (const Type type :
-       {Type::Cpu, Type::Dev, Type::Gpu, Type::Net, Type::Gin, Type::Rma, Type::Nvs}) {
+  for (const Type type : kPathTargets) {
     for (int i = 0; i < system.count(type); i++)
       PathFinder(system, options, {type, i}).run();
   }
