@@ -20,7 +20,7 @@ struct NeuronGraphOptions {
   int crossNic = 2;      // as ncclTopoGraph's
   int host = 0;          // of the fabric, if that is a pod's
   /// Nodes of the pod that take part, this host among them; empty: hosts join over the network.
-  std::vector<int> podNodes;
+  std::vector<int> podNodes = {};
   bool operator==(const NeuronGraphOptions&) const = default;
 };
 

@@ -1,6 +1,7 @@
 #include "graph/neuron_search.h"
 
 #include <algorithm>
+#include <limits>
 #include <tuple>
 #include <utility>
 
@@ -350,6 +351,7 @@ NeuronTour NeuronSearch::findCheapest(const NeuronSearchRequest& request) {
   constexpr int kRounds = 6;
   request_ = request;
   request_.maxTours = 1;
+  request_.priceCeiling = std::numeric_limits<int>::max();
   const int fewest = fewestExtraHops();
   const int unlimited = kUnreachableHops * (static_cast<int>(nodes_.size()) + 1);
   for (int round = 0; round <= kRounds; round++) {

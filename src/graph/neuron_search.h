@@ -79,7 +79,8 @@ class NeuronSearch {
   /// earlier calls count, and those of the result are raised. Empty: there is none.
   std::vector<NeuronTour> findPaths(const NeuronSearchRequest& request);
 
-  /// The tour with as few extra hops as the steps suffice to find; always finds one.
+  /// The tour with as few extra hops as the steps suffice to find; always finds one. Prices say
+  /// what is tried first, but bar nothing.
   NeuronTour findCheapest(const NeuronSearchRequest& request);
 
   /// Bound on edge-disjoint closed tours: half the links of the device that has the fewest.
