@@ -9,6 +9,14 @@
 
 namespace nccom {
 
+/// A well mixed number for each input.
+constexpr uint64_t mixBits(uint64_t x) {
+  x += 0x9e3779b97f4a7c15U;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
+  return x ^ (x >> 31);
+}
+
 /// Same space and order as ChannelSearch. Attempts that a bound rules out, or that allow no link
 /// that was not tried before, cost nothing; no state (what is booked, who is visited) is searched
 /// twice in an attempt; what is left must have room for the channels that are still needed.
