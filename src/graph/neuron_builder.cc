@@ -148,8 +148,10 @@ void NeuronGraphBuilder::addChannels() {
   lanes.crossNic = options_.crossNic != 0;
   const NeuronNets nets = findNets();
   channels_ = duplicatePaths(paths, nets, lanes);
+  std::vector<std::vector<int>> orders;
   for (const NeuronChannel& channel : channels_)
-    graph_.hops.push_back(neuronHops(fabric_, channel.cores, !system_.inter));
+    orders.push_back(channel.cores);
+  graph_.hops = layChannels(fabric_, orders, !system_.inter);
   say(std::to_string(channels_.size()) + " channels" +
       (hasNetworkLeg() ? " over " + std::to_string(nets.all().size()) + " NICs" : ""));
 }

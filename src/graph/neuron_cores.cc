@@ -199,6 +199,32 @@ void addLoad(const NeuronFabric& fabric, const NeuronHop& hop,
   use({3, hop.from, hop.to}, isDirect ? edge->bwGBps : local * static_cast<float>(fabric.lnc));
 }
 
+/// Links of the shortest way whose links are used least, by relaxing until nothing gets cheaper.
+std::vector<int> leastUsedWay(const NeuronFabric& fabric, int from, int to,
+                              const std::vector<int>& uses) {
+  constexpr int kHopCost = 1 << 16;  // more than any uses of a way
+  std::vector<int> cost(fabric.devices.size(), -1);
+  std::vector<int> linkTo(fabric.devices.size(), -1);
+  cost[from] = 0;
+  std::vector<int> queue = {from};
+  for (size_t i = 0; i < queue.size(); i++) {
+    const int device = queue[i];
+    for (const FabricLink& link : fabric.linksFrom(device)) {
+      const auto index = static_cast<int>(&link - fabric.links.data());
+      const int through = cost[device] + kHopCost + uses[index];
+      if (cost[link.to] != -1 && cost[link.to] <= through) continue;
+      cost[link.to] = through;
+      linkTo[link.to] = index;
+      queue.push_back(link.to);
+    }
+  }
+  std::vector<int> way;
+  for (int device = to; device != from; device = fabric.links[linkTo[device]].from)
+    way.push_back(linkTo[device]);
+  std::reverse(way.begin(), way.end());
+  return way;
+}
+
 }  // namespace
 
 const char* toText(EdgeLocality locality) {
@@ -294,6 +320,29 @@ std::vector<NeuronHop> neuronHops(const NeuronFabric& fabric, const std::vector<
     hops.push_back(std::move(hop));
   }
   return hops;
+}
+
+std::vector<std::vector<NeuronHop>> layChannels(const NeuronFabric& fabric,
+                                                const std::vector<std::vector<int>>& channels,
+                                                bool closed) {
+  std::vector<std::vector<NeuronHop>> laid;
+  std::vector<int> uses(fabric.links.size(), 0);
+  for (const std::vector<int>& cores : channels) {
+    laid.push_back(neuronHops(fabric, cores, closed));
+    for (const NeuronHop& hop : laid.back()) {
+      if (hop.links.size() == 1) uses[hop.links[0]]++;
+    }
+  }
+  for (std::vector<NeuronHop>& hops : laid) {
+    for (NeuronHop& hop : hops) {
+      if (hop.links.size() < 2) continue;
+      hop.links =
+          leastUsedWay(fabric, fabric.cores[hop.from].device, fabric.cores[hop.to].device, uses);
+      for (const int link : hop.links)
+        uses[link]++;
+    }
+  }
+  return laid;
 }
 
 float channelGBps(const NeuronFabric& fabric, const std::vector<std::vector<NeuronHop>>& channels) {

@@ -54,6 +54,12 @@ struct NeuronHop {
 std::vector<NeuronHop> neuronHops(const NeuronFabric& fabric, const std::vector<int>& cores,
                                   bool closed);
 
+/// The hops of several channels that run at once: legs of several links take, of the shortest ways,
+/// those whose links the others use least.
+std::vector<std::vector<NeuronHop>> layChannels(const NeuronFabric& fabric,
+                                                const std::vector<std::vector<int>>& channels,
+                                                bool closed);
+
 /// GB/s that each of these channels gets when all run at once and share what they have in common:
 /// links in each direction, the ports of devices behind switches, paths within devices.
 float channelGBps(const NeuronFabric& fabric, const std::vector<std::vector<NeuronHop>>& channels);

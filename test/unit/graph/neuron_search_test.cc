@@ -87,6 +87,35 @@ TEST(NeuronSearch, SpendsNoMoreStepsThanItMay) {
   EXPECT_EQ(devices.size(), 16U);
 }
 
+TEST(NeuronSearch, TheCheapestTourIsTheCheapestOfAllOrders) {
+  ASSERT_OK(fabric, neuronFabric(kTrn2x48xlarge, 2));
+  std::mt19937 random(3);
+  for (int round = 0; round < 40; round++) {
+    std::vector<int> devices = firstDevices(16);
+    std::shuffle(devices.begin(), devices.end(), random);
+    devices.resize(2 + random() % 6);
+    std::sort(devices.begin(), devices.end());
+    const auto extraHops = [&](int from, int to) {
+      return static_cast<int>(shortestWay(fabric, from, to).size()) - 2;
+    };
+    for (const bool closed : {true, false}) {
+      int fewest = 1 << 20;
+      std::vector<int> order = devices;
+      do {
+        int hops = closed ? extraHops(order.back(), order.front()) : 0;
+        for (size_t i = 1; i < order.size(); i++)
+          hops += extraHops(order[i - 1], order[i]);
+        fewest = std::min(fewest, hops);
+      } while (std::next_permutation(order.begin(), order.end()));
+      NeuronSearch search(fabric, devices);
+      const NeuronTour tour = search.findCheapest({.closed = closed});
+      EXPECT_EQ(tour.extraHops, fewest) << "round " << round << " closed " << closed;
+      NeuronSearch links(fabric, devices);
+      EXPECT_EQ(links.findPaths({.closed = closed}).empty(), fewest > 0);
+    }
+  }
+}
+
 TEST(NeuronSearch, FoldedToursTakeLinksOnly) {
   ASSERT_OK(fabric, neuronFabric(kInf2x24xlarge, 1));
   NeuronSearch search(fabric, firstDevices(6));
@@ -161,6 +190,19 @@ TEST(NeuronCores, PathsShareStepsWithinADeviceEvenly) {
   for (const auto& [step, price] : prices) {
     const bool isRmtv = coreLocality(fabric, step.first, step.second) == EdgeLocality::Rmtv;
     EXPECT_LE(price, isRmtv ? 1 : 2);
+  }
+}
+
+TEST(NeuronCores, LongLegsKeepOutOfTheWayOfOthers) {
+  ASSERT_OK(fabric, neuronFabric(kTrn2x48xlarge, 2));
+  // From device 0 to 5 over 1 or over 4; another channel takes 0 to 1, or 4 to 5.
+  for (const std::vector<int>& other : {std::vector<int>{0 * 4, 1 * 4}, {4 * 4, 5 * 4}}) {
+    const auto laid = layChannels(fabric, {{0, 5 * 4}, other}, false);
+    ASSERT_EQ(laid[0][0].links.size(), 2U);
+    EXPECT_EQ(laid[0][0].locality, EdgeLocality::RemoteMla);
+    for (const int link : laid[0][0].links)
+      EXPECT_NE(link, laid[1][0].links[0]);
+    EXPECT_FLOAT_EQ(channelGBps(fabric, laid), kTrn2x48xlarge.deviceLinkGBps);
   }
 }
 
