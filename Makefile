@@ -1,7 +1,7 @@
 # make [SAN=address|thread|undefined] [DEBUG=1] [V=1] [BUILD=dir] TARGET
 #   quickstart  install what is missing, build, run all_reduce_perf on the emulated Trn2
 #   check       install, build, run all tests; the last line is 'N passed, N failed'
-#   all deps bench asan tsan ubsan lint format install clean
+#   all deps bench asan tsan ubsan fuzz lint format install clean
 SHELL   := /bin/bash -o pipefail
 BUILD   ?= build$(if $(SAN),/$(SAN))$(if $(DEBUG),/debug)
 PREFIX  ?= /usr/local
@@ -94,6 +94,7 @@ $(BUILD)/test/net_ofi_test: $(OFI)
 $(BUILD)/test/net_ofi_test $(BUILD)/test/net_socket_test: $(call objects,$(wildcard test/conformance/net_*.cc))
 $(BUILD)/test/tool_test: $(TOOL)
 $(BUILD)/test/perf_test: $(call objects,$(PERFLIB))
+$(BUILD)/test/fuzz_test: $(call objects,$(wildcard test/fuzz/*.cc) test/perf/size.cc)
 # Plugins for the loader's tests to open, one a C file.
 FAKES := $(patsubst %.c,$(BUILD)/test/plugin/%.so,$(notdir $(wildcard test/unit/plugin/*.c)))
 $(BUILD)/test/plugin_test: $(FAKES)
@@ -142,6 +143,23 @@ lint: all
 	$(Q)test/lint/check_format.sh
 	$(Q)test/lint/check_tidy.sh $(JOBS)
 
+# libFuzzer, which needs clang, looks for inputs on which a target of test/fuzz stops; the unit test
+# replays its seeds. New inputs stay in the build folder.
+FUZZ         := $(BUILD)/fuzz
+FUZZ_SECONDS ?= 60
+TARGET       ?= topo_system
+fuzz:
+	$(Q)$(MAKE) --no-print-directory -j$(JOBS) BUILD=$(FUZZ) CXX=clang++ SAN=address,fuzzer-no-link \
+	  CXXFLAGS='-g -O1 -w -DNCCOM_LIBFUZZER' $(FUZZ)/bin/fuzz_$(TARGET)
+	$(Q)mkdir -p $(FUZZ)/corpus/$(TARGET)
+	$(FUZZ)/bin/fuzz_$(TARGET) -max_total_time=$(FUZZ_SECONDS) -max_len=8192 -artifact_prefix=$(FUZZ)/ \
+	  $(FUZZ)/corpus/$(TARGET) test/fuzz/corpus/$(TARGET)
+
+$(BUILD)/bin/fuzz_%: $(call objects,test/fuzz/%.cc test/fuzz/require.cc test/perf/size.cc) $(CORE)
+	@echo "LD  $@"
+	$(Q)mkdir -p $(@D)
+	$(Q)$(LINK) -fsanitize=fuzzer $^ $(CORELIBS) -o $@
+
 docs: $(BUILD)/bin/nccom-params
 	$(Q)$< > docs/env.md
 
@@ -165,5 +183,5 @@ clean:
 	rm -rf build
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
-.PHONY: all tests check quickstart deps bench asan tsan ubsan lint docs format install clean
+.PHONY: all tests check quickstart deps bench asan tsan ubsan fuzz lint docs format install clean
 .SECONDARY:

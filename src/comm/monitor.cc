@@ -113,6 +113,7 @@ Result<uint64_t> Monitor::join(ControlRing ring, OnFault onFault, OnQuestion onQ
   next.socket = std::move(ring.next);
   next.peer = (ring.rank + 1) % ring.nRanks;
   next.name = ring.nextName;
+  prev.nRanks = next.nRanks = ring.nRanks;
   keepAlive(prev.socket.fd());
   keepAlive(next.socket.fd());
   wake();
@@ -299,7 +300,10 @@ std::string Monitor::takeMessages(Edge& edge, Heard& heard) {
     ControlHeader header;
     memcpy(&header, edge.in.data(), sizeof header);
     const bool known = header.kind >= ControlKind::Goodbye && header.kind <= ControlKind::Question;
-    if (header.magic != kControlMagic || !known || header.textBytes > kMaxText) {
+    const bool isOfARank = header.rank >= 0 && header.rank < edge.nRanks;
+    const bool isAResult = header.code >= ncclSuccess && header.code < ncclNumResults;
+    if (header.magic != kControlMagic || !known || !isOfARank || !isAResult ||
+        header.textBytes > kMaxText) {
       return "it does not speak this protocol";
     }
     const size_t bytes = sizeof header + header.textBytes;

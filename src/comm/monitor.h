@@ -94,6 +94,7 @@ class Monitor {
   struct Edge {  // connection to a neighbour
     Socket socket;
     int peer = -1;
+    int nRanks = 0;  // of the communicator
     ProcessName name;
     std::string out, in;  // bytes on their way
     bool heardGoodbye = false;
