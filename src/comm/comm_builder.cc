@@ -150,6 +150,7 @@ Result<GraphInput> CommBuilder::graphInput() const {
   input.graphFile = params.graphFile;
   input.nRanks = comm_->nRanks();
   input.verify = !params.disableVerify;
+  input.newAlgorithm = params.newAlgorithm;
   input.nets = TRY(netDevices());
   for (int rank = 0; rank < comm_->nRanks(); ++rank) {
     if (nodes_[rank] != nodes_[comm_->rank()]) continue;

@@ -54,18 +54,47 @@ std::vector<NetMapping> mapNets(ncclTopoSystem& system, bool standIn, int nPlugi
   return mapping;
 }
 
-Result<ncclTopoGraph> findRing(const GraphInput& input, const ncclTopoSystem& system) {
+/// The graph file's ring; without channels, if there is none.
+Result<ncclTopoGraph> readRing(const GraphInput& input, const ncclTopoSystem& system,
+                               const ncclTopoGraph& wanted) {
+  if (input.graphFile.empty()) return wanted;
+  const ncclXml xml = TRY(ncclXml::readFile(input.graphFile));
+  return ncclTopoGetGraphFromXml(xml, system, wanted);
+}
+
+/// The Neuron search's answer, where it is the one to give it.
+Result<std::optional<NeuronGraph>> searchNeuron(const GraphInput& input,
+                                                const ncclTopoSystem& system) {
+  if (!input.topoFile.empty() || isHostPlatform(input.platform)) return std::nullopt;
+  const NeuronPlatform* platform = TRY(findPlatform(input.platform));
+  if (!neuronTopoUseNewAlgorithm(platform->family, input.newAlgorithm)) return std::nullopt;
+  const NeuronFabric fabric = TRY(neuronFabric(*platform, input.lnc));
+  NeuronGraphOptions options;
+  options.minChannels = input.minChannels;
+  options.maxChannels = input.maxChannels;
+  options.crossNic = input.crossNic;
+  return TRY(neuronTopoGetGraph(fabric, system, options));
+}
+
+Status findRing(const GraphInput& input, GraphResult& result) {
   ncclTopoGraph wanted;
   wanted.minChannels = input.minChannels;
   wanted.maxChannels = input.maxChannels;
   wanted.crossNic = input.crossNic;
-  if (input.graphFile.empty()) return ncclTopoCompute(system, wanted);
-  const ncclXml xml = TRY(ncclXml::readFile(input.graphFile));
-  ncclTopoGraph read = TRY(ncclTopoGetGraphFromXml(xml, system, wanted));
-  if (read.nChannels > 0) return read;
-  ncclTopoGraph searched = TRY(ncclTopoCompute(system, wanted));
-  searched.why.insert(searched.why.begin(), read.why.begin(), read.why.end());
-  return searched;
+  const ncclTopoGraph read = TRY(readRing(input, result.system, wanted));
+  if (read.nChannels > 0) {
+    result.ring = read;
+    return Ok{};
+  }
+  result.neuron = TRY(searchNeuron(input, result.system));
+  if (result.neuron) {
+    result.ring = result.neuron->ring;
+    result.ring.why = result.neuron->why;
+  } else {
+    result.ring = TRY(ncclTopoCompute(result.system, wanted));
+  }
+  result.ring.why.insert(result.ring.why.begin(), read.why.begin(), read.why.end());
+  return Ok{};
 }
 
 }  // namespace
@@ -94,7 +123,7 @@ Result<GraphResult> buildGraph(const GraphInput& input) {
   }
   ncclTopoComputePaths(result.system, input.paths);
   ncclTopoSearchInit(result.system);
-  result.ring = TRY(findRing(input, result.system));
+  TRY(findRing(input, result));
   if (result.system.inter && result.nets.empty()) {
     result.notes.emplace_back("several hosts, but no NIC: no channel can leave this host");
   }

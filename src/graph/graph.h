@@ -1,10 +1,12 @@
 // The way from a machine's description to a communicator's channels on this host.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "graph/connect.h"
+#include "graph/neuron_graph.h"
 #include "graph/paths.h"
 #include "graph/platform.h"
 #include "graph/search.h"
@@ -48,6 +50,7 @@ struct GraphInput {
   int minChannels = 1;
   int maxChannels = 16;  // of the search; joining hosts doubles them
   int crossNic = 2;
+  bool newAlgorithm = false;  // the Neuron search where the inherited one would do
   ncclTopoPathOptions paths;
   bool operator==(const GraphInput&) const = default;
 };
@@ -61,12 +64,15 @@ struct NetMapping {
 struct GraphResult {
   ncclTopoSystem system;  // trimmed to the local ranks, with paths
   ncclTopoGraph ring;
-  std::vector<NetMapping> nets;    // by net id; also in the system's NET nodes
-  std::vector<std::string> notes;  // for the log: assumptions, and what is unusual
+  std::optional<NeuronGraph> neuron;  // if the Neuron search found the ring
+  std::vector<NetMapping> nets;       // by net id; also in the system's NET nodes
+  std::vector<std::string> notes;     // for the log: assumptions, and what is unusual
 };
 
 /// Reads or synthesises the system, gives ranks to devices and plugin devices to NICs, trims,
-/// computes paths, and searches (or reads) the ring. Touches no file but the four named ones.
+/// computes paths, and finds the ring: in the graph file; by the Neuron search on a synthesised
+/// platform that neuronTopoUseNewAlgorithm() is for; else by the inherited search. Touches no file
+/// but the four named ones.
 /// All ranks of a host that give equal inputs get equal results.
 ///
 /// NICs: those of the document whose name a plugin device has are driven by it, other plugin

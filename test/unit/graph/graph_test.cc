@@ -1,5 +1,7 @@
 #include "graph/graph.h"
 
+#include <algorithm>
+
 #include "graph_test_util.h"
 
 namespace nccom {
@@ -132,6 +134,27 @@ TEST(Nets, SeveralHostsWithoutAnyAreNoted) {
   ASSERT_OK(withNet, buildGraph(input));
   ASSERT_OK(choice, ncclTopoGetNetDev(withNet.system, withNet.ring, 0, 0));
   EXPECT_EQ(choice.dev, 0);
+}
+
+TEST(BuildGraph, TheNeuronSearchFindsTheRingWhereItIsMeantTo) {
+  for (const std::string& name : platformNames()) {
+    if (isHostPlatform(name)) continue;
+    SCOPED_TRACE(name);
+    ASSERT_OK(platform, findPlatform(name));
+    GraphInput input = inputFor({0, 1}, 0, 2);
+    input.platform = name;
+    ASSERT_OK(inherited, buildGraph(input));
+    EXPECT_EQ(inherited.neuron.has_value(), platform->family == NeuronFamily::SwitchV1);
+    input.newAlgorithm = true;
+    ASSERT_OK(asked, buildGraph(input));
+    ASSERT_TRUE(asked.neuron.has_value());
+    EXPECT_EQ(asked.ring, asked.neuron->ring);
+    EXPECT_FALSE(asked.ring.why.empty());
+    for (std::vector<int> channel : asked.ring.intra) {
+      std::sort(channel.begin(), channel.end());
+      EXPECT_EQ(channel, (std::vector<int>{0, 1}));
+    }
+  }
 }
 
 TEST(Verify, OddDeviceCountsAreNotedNotRefused) {
