@@ -1,5 +1,6 @@
 // The channels of one attempt.
 #include <algorithm>
+#include <limits>
 
 #include "graph/search_pack.h"
 
@@ -24,9 +25,10 @@ constexpr uint64_t ofGpu(int gpu) {
 
 }  // namespace
 
-void ChannelPacker::search(int budget, bool closes) {
+void ChannelPacker::search(int budget, bool closes, bool spreads) {
   time_ = budget;
   closes_ = closes;
+  spreads_ = spreads;
   isDone_ = hasFound_ = false;
   polishSteps_ = 0;
   nChannels_ = nMostChannels_ = 0;
@@ -231,6 +233,22 @@ void ChannelPacker::visitNets(const Place& place) {
   }
 }
 
+/// What the fullest link of a path has left.
+SearchModel::Units ChannelPacker::roomOf(const Edge& edge) const {
+  Units room = std::numeric_limits<Units>::max();
+  for (const SearchModel::Hop& hop : model_.hops(edge))
+    room = std::min(room, capacity_[hop.link]);
+  return room;
+}
+
+/// Sorts the candidates after `gpu`: those first whose links have the most left.
+void ChannelPacker::spread(int gpu, size_t begin) {
+  std::stable_sort(stack_.begin() + static_cast<std::ptrdiff_t>(begin), stack_.end(),
+                   [&](int a, int b) {
+                     return roomOf(model_.gpuToGpu(gpu, a)) > roomOf(model_.gpuToGpu(gpu, b));
+                   });
+}
+
 void ChannelPacker::goOn(const Place& place) {
   const size_t begin = stack_.size();
   switch (place.order) {
@@ -253,6 +271,7 @@ void ChannelPacker::goOn(const Place& place) {
            .pattern = closes_ ? ncclTopoPattern::Ring : task_.pattern},
           [&](int other) { return isUsed_[other] != 0; },
           [&](int other) { return freePciBandwidth(other); }, stack_);
+      if (spreads_) spread(place.gpu, begin);
       break;
     }
   }

@@ -14,6 +14,8 @@ using Type = ncclTopoNodeType;
 using Path = ncclTopoPathType;
 using Verdict = SearchTrial::Verdict;
 
+constexpr int kMaxSpreads = 8;
+constexpr int kSpreadSteps = 1 << 12;
 constexpr size_t kSeenStates = size_t{1} << 14;  // a power of two
 
 /// GB/s that the channels of a graph could ever book on one link inside a device.
@@ -122,6 +124,10 @@ bool ChannelPacker::isRepeat(uint64_t fingerprint, int nNeeded) {
   return false;
 }
 
+bool ChannelPacker::mayBeRing() const {
+  return !task_.hasNets && task_.isTree();
+}
+
 SearchTrial ChannelPacker::run(const ncclTopoGraph& asked, ncclTopoGraph& best, int budget) {
   SearchTrial trial;
   trial.timeLeft = budget;
@@ -150,7 +156,11 @@ SearchTrial ChannelPacker::run(const ncclTopoGraph& asked, ncclTopoGraph& best, 
   nNeeded_ = trial.nNeeded;
   search(budget, !task_.hasNets && !task_.isTree());
   // What is no tree yet may be a ring, and a ring is a tree once it is opened.
-  if (!hasFound_ && time_ == 0 && !task_.hasNets && task_.isTree()) search(budget, true);
+  if (!hasFound_ && time_ == 0 && mayBeRing()) search(budget, true);
+  if (!hasFound_ && time_ == 0 && !asked.sameChannels && nSpreads_ < kMaxSpreads) {
+    nSpreads_++;
+    search(kSpreadSteps, !task_.hasNets && !task_.isTree(), true);
+  }
   trial.timeLeft = time_;
   trial.nLaid = nMostChannels_;
   if (hasFound_) {

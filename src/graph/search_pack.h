@@ -55,7 +55,8 @@ class ChannelPacker : public ChannelFinder {
   Known learn();
   int neededChannels(const ncclTopoGraph& asked, const ncclTopoGraph& best) const;
   bool isRepeat(uint64_t fingerprint, int nNeeded);
-  void search(int budget, bool closes);
+  void search(int budget, bool closes, bool spreads = false);
+  bool mayBeRing() const;
   bool book(const Edge& edge, const SearchModel::Costs& costs);
   void release(const Edge& edge, const SearchModel::Costs& costs, int nHops);
   void release(const Edge& edge, const SearchModel::Costs& costs) {
@@ -71,6 +72,8 @@ class ChannelPacker : public ChannelFinder {
   void visit(const Place& place);
   void visitNets(const Place& place);
   void goOn(const Place& place);
+  void spread(int gpu, size_t begin);
+  SearchModel::Units roomOf(const Edge& edge) const;
   void closeRing(int gpu);
   void channelDone();
   void save();
@@ -101,7 +104,9 @@ class ChannelPacker : public ChannelFinder {
   ncclTopoGraph* best_ = nullptr;
   PackTask task_;
   int time_ = 0;
-  bool closes_ = false;  // channels return to their first GPU
+  bool closes_ = false;   // channels return to their first GPU
+  bool spreads_ = false;  // next GPUs in the order of what their links have left
+  int nSpreads_ = 0;      // attempts that were made so
   bool isDone_ = false;
   bool hasFound_ = false;
   int nNeeded_ = 0;      // channels that are better than the best
