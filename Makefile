@@ -1,6 +1,7 @@
 # make [SAN=address|thread|undefined] [DEBUG=1] [V=1] [BUILD=dir] TARGET
 #   quickstart  install what is missing, build, run all_reduce_perf on the emulated Trn2
 #   check       install, build, run all tests; the last line is 'N passed, N failed'
+#   topo-golden compares our topologies with NCCL's, bench-topo times the searches, if a corpus is there
 #   all deps bench asan tsan ubsan fuzz lint format install clean
 SHELL   := /bin/bash -o pipefail
 BUILD   ?= build$(if $(SAN),/$(SAN))$(if $(DEBUG),/debug)
@@ -136,6 +137,23 @@ asan tsan ubsan:
 bench: all $(BUILD)/bin/all_reduce_bench
 	$(BUILD)/bin/all_reduce_bench
 
+# NCCL's topology files and answers, of which compare.py makes a table; another folder: TOPO_CORPUS=
+TOPO_CORPUS ?= $(or $(LIBNCCOM_TOPO_CORPUS),../shared/topo)
+topo-golden: $(BUILD)/bin/nccom
+	$(Q)[ -d $(TOPO_CORPUS)/golden ] || { echo "skipped: no corpus of topologies in $(TOPO_CORPUS)"; exit 0; }; \
+	status=0; for search in nccl best; do \
+	  echo "--- search $$search"; rm -rf $(BUILD)/topo-golden/$$search; \
+	  $(BUILD)/bin/nccom topo batch $(TOPO_CORPUS)/golden $(TOPO_CORPUS)/xml $(BUILD)/topo-golden/$$search --search $$search || status=1; \
+	  python3 $(TOPO_CORPUS)/compare.py $(BUILD)/topo-golden/$$search $(TOPO_CORPUS)/golden || status=1; \
+	done; exit $$status
+
+bench-topo: $(BUILD)/bin/nccom
+	$(Q)[ -d $(TOPO_CORPUS)/xml ] || { echo "skipped: no corpus of topologies in $(TOPO_CORPUS)"; exit 0; }; \
+	for search in nccl best; do \
+	  echo "--- search $$search"; \
+	  $(BUILD)/bin/nccom topo bench $(TOPO_CORPUS)/xml $(TOPO_CORPUS)/timing-2.30.7.csv --search $$search; \
+	done
+
 lint: all
 	$(Q)test/lint/check_layers.sh src/LAYERS src
 	$(Q)test/lint/check_headers.sh
@@ -183,5 +201,5 @@ clean:
 	rm -rf build
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
-.PHONY: all tests check quickstart deps bench asan tsan ubsan fuzz lint docs format install clean
+.PHONY: all tests check quickstart deps bench topo-golden bench-topo asan tsan ubsan fuzz lint docs format install clean
 .SECONDARY:

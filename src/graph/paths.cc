@@ -135,17 +135,56 @@ void addInterStep(ncclTopoSystem& system, ncclTopoNodeRef via, ncclTopoNodeRef f
   mutablePath(system, from, to) = std::move(joined);
 }
 
-/// Pairs of devices that are too far apart for direct traffic go through the CPU of the receiver.
-void divertDistantPairs(ncclTopoSystem& system, const ncclTopoPathOptions& options) {
+/// Distance up to which devices talk directly.
+Path p2pLevel(const ncclTopoSystem& system, const ncclTopoPathOptions& options) {
   const ncclTopoCpu& cpu = system.nodes(Type::Cpu)[0].cpu;
   const bool isAmdPair =
       cpu.arch == CpuArch::X86 && cpu.vendor == CpuVendor::Amd && system.count(Type::Dev) <= 2;
-  const Path level = options.p2pLevel.value_or(isAmdPair ? Path::Sys : Path::Pxb);
+  return options.p2pLevel.value_or(isAmdPair ? Path::Sys : Path::Pxb);
+}
+
+/// Pairs of devices that are too far apart for direct traffic go through the CPU of the receiver.
+void divertDistantPairs(ncclTopoSystem& system, const ncclTopoPathOptions& options) {
+  const Path level = p2pLevel(system, options);
   for (int to = 0; to < system.count(Type::Gpu); to++) {
     for (int from = 0; from < system.count(Type::Gpu); from++) {
       const Path type = system.path(gpuRef(from), gpuRef(to)).type;
       if (type <= level || type == Path::Dis) continue;
       addInterStep(system, cpuRef(ncclGetLocalCpu(system, to)), gpuRef(from), gpuRef(to));
+    }
+  }
+}
+
+/// Rate at which a device reaches a NIC without passing a CPU; 0: none.
+float nearNetGBps(const ncclTopoSystem& system, int gpu) {
+  float best = 0;
+  for (int n = 0; n < system.count(Type::Net); n++) {
+    const ncclTopoPath& path = system.path(gpuRef(gpu), netRef(n));
+    if (path.type <= Path::Pxb) best = std::max(best, path.bwGBps);
+  }
+  return best;
+}
+
+/// Whether the path goes through exactly one other device.
+bool isRelayed(const ncclTopoSystem& system, const ncclTopoPath& path) {
+  return path.hops.size() == 4 && hopTarget(system, path.hops[1]).type == Type::Dev;
+}
+
+/// Pairs of devices that use the network between them, see ncclTopoPathOptions::netIntra.
+void markNetPairs(ncclTopoSystem& system, const ncclTopoPathOptions& options) {
+  const Path level = p2pLevel(system, options);
+  const int nGpus = system.count(Type::Gpu);
+  std::vector<float> netGBps(nGpus);
+  for (int g = 0; g < nGpus; g++)
+    netGBps[g] = nearNetGBps(system, g);
+  const auto hostOf = [&](int gpu) { return systemIdOf(system.nodes(Type::Gpu)[gpu].id); };
+  for (int from = 0; from < nGpus; from++) {
+    for (int to = 0; to < nGpus; to++) {
+      ncclTopoPath& path = mutablePath(system, gpuRef(from), gpuRef(to));
+      if (from == to || path.type == Path::Dis) continue;
+      const bool netIsFaster = std::min(netGBps[from], netGBps[to]) > path.bwGBps;
+      const bool direct = path.type <= level && (!netIsFaster || isRelayed(system, path));
+      if (!direct && (netIsFaster || hostOf(from) != hostOf(to))) path.type = Path::Net;
     }
   }
 }
@@ -231,6 +270,7 @@ void ncclTopoComputePaths(ncclTopoSystem& system, const ncclTopoPathOptions& opt
       PathFinder(system, options, {type, i}).run();
   }
   divertDistantPairs(system, options);
+  if (options.netIntra) markNetPairs(system, options);
   markP2c(system);
   for (int n = 0; n < system.count(Type::Net); n++)
     updateNetPaths(system, options, n);

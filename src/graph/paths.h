@@ -17,6 +17,10 @@ struct ncclTopoPathOptions {
   std::optional<ncclTopoPathType> p2pLevel;
   /// NICs reach device memory directly up to this distance.
   ncclTopoPathType gdrLevel = ncclTopoPathType::P2c;
+  /// Devices that both reach a NIC (PXB or closer) faster than each other use the network between
+  /// them, as do those of different hosts that have no direct way: their path gets the type NET,
+  /// and ncclTopoTrimSystem parts them. NCCL's communicators do so, its topology dumps do not.
+  bool netIntra = false;
   bool operator==(const ncclTopoPathOptions&) const = default;
 };
 

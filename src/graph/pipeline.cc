@@ -30,6 +30,23 @@ struct HostGroup {
   std::vector<Place> places;  // [rank - firstRank]
 };
 
+/// Elements of this name, in the order of the document; none inside another.
+std::vector<xml_node> elementsBelow(const ncclXml& xml, std::string_view name) {
+  std::vector<xml_node> found;
+  std::vector<xml_node> open = {xml.root()};
+  while (!open.empty()) {
+    const xml_node node = open.back();
+    open.pop_back();
+    if (node.name() == name) {
+      found.push_back(node);
+      continue;
+    }
+    for (xml_node child = node.last_child(); child; child = child.previous_sibling())
+      open.push_back(child);
+  }
+  return found;
+}
+
 bool isTrimmable(std::string_view name) {
   return name == "pci" || name == "cpu" || name == "nic" || name == "net" || name == "gpu";
 }
@@ -99,9 +116,23 @@ Result<ncclXml> groupXml(const std::vector<PipelineHost>& hosts, const HostGroup
   return fused;
 }
 
+/// Adds what the Neuron search finds.
+Status searchFabric(TopoDomain& domain, const PipelineHost& host, const PipelineOptions& options) {
+  const NeuronGraphOptions wanted{.minChannels = options.minChannels,
+                                  .maxChannels = options.maxChannels,
+                                  .crossNic = options.crossNic,
+                                  .host = host.fabricHost,
+                                  .podNodes = host.podNodes};
+  domain.neuron = TRY(neuronTopoGetGraph(*host.fabric, domain.system, wanted));
+  if (neuronTopoUseNewAlgorithm(host.fabric->family, options.neuronSearch)) {
+    domain.ring = domain.neuron->ring;
+  }
+  return Ok{};
+}
+
 /// What one rank sees: its domain of the group's system.
 Result<TopoDomain> domainOf(const ncclTopoSystem& whole, int rank, int nRanks,
-                            const PipelineOptions& options) {
+                            const PipelineHost& host, const PipelineOptions& options) {
   TopoDomain domain;
   domain.system = whole;
   ncclTopoTrimSystem(domain.system, rank, nRanks);
@@ -109,6 +140,7 @@ Result<TopoDomain> domainOf(const ncclTopoSystem& whole, int rank, int nRanks,
   ncclTopoSearchInit(domain.system);
   for (const ncclTopoNode& gpu : domain.system.nodes(Type::Gpu))
     domain.ranks.push_back(gpu.gpu.rank);
+  if (host.fabric != nullptr) TRY(searchFabric(domain, host, options));
   TRY(searchGraphs(domain, options));
   return domain;
 }
@@ -129,7 +161,7 @@ Result<std::vector<TopoDomain>> domainsOf(const std::vector<PipelineHost>& hosts
       return fail(ncclInvalidUsage, "rank %d: its device is not part of the system of %s", rank,
                   hosts[group.places[i].host].xml->name().c_str());
     }
-    domains.push_back(TRY(domainOf(whole, rank, nRanks, options)));
+    domains.push_back(TRY(domainOf(whole, rank, nRanks, hosts[group.hosts[0]], options)));
     for (const int member : domains.back().ranks)
       done[member - group.firstRank] = true;
   }
@@ -170,6 +202,27 @@ Result<std::vector<HostGroup>> groupHosts(const std::vector<PipelineHost>& hosts
   return groups;
 }
 
+/// A net plugin numbers its devices from 0, whatever the document says: in the order of their
+/// numbers, then as they stand.
+Status numberNets(const ncclXml& xml, std::vector<std::string>& notes) {
+  std::vector<std::pair<int, xml_node>> nets;
+  for (const xml_node net : elementsBelow(xml, "net")) {
+    if (net.attribute("dev")) nets.emplace_back(TRY(xmlInt32(xml, net, "dev")), net);
+  }
+  std::stable_sort(nets.begin(), nets.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  bool changed = false;
+  for (int dev = 0; dev < static_cast<int>(nets.size()); dev++) {
+    changed |= nets[dev].first != dev;
+    setXml(nets[dev].second, "dev", dev);
+  }
+  if (changed) {
+    notes.push_back(xml.name() + ": the dev of its <net> are not 0 to " +
+                    std::to_string(nets.size() - 1) + "; numbered in their order");
+  }
+  return Ok{};
+}
+
 /// Reads the documents as they stand, with all devices, so that what is wrong with them is said
 /// with its line.
 Status checkDocuments(const std::vector<PipelineHost>& hosts, std::vector<std::string>& notes) {
@@ -181,6 +234,7 @@ Status checkDocuments(const std::vector<PipelineHost>& hosts, std::vector<std::s
     int rank = 0;
     for (xml_node gpu : TRY(topoGpus(*host.xml)))
       setXml(gpu, "rank", rank++);
+    TRY(numberNets(*host.xml, notes));
     LoadedTopo loaded = TRY(ncclTopoGetSystemFromXml(*host.xml));
     std::move(loaded.notes.begin(), loaded.notes.end(), std::back_inserter(notes));
   }
@@ -201,20 +255,11 @@ int minSm(const std::vector<TopoDomain>& domains) {
 
 Result<std::vector<xml_node>> topoGpus(const ncclXml& xml) {
   std::vector<std::tuple<int, int, int>> order;  // dev, part, position
-  std::vector<xml_node> found;
-  std::vector<xml_node> open = {xml.root()};
-  while (!open.empty()) {
-    const xml_node node = open.back();
-    open.pop_back();
-    if (std::string_view(node.name()) == "gpu") {
-      const int dev = TRY(xmlInt32(xml, node, "dev"));
-      const int part = TRY(xmlInt32Or(xml, node, "mlopart", kTopoUndef));
-      order.emplace_back(dev, part, static_cast<int>(found.size()));
-      found.push_back(node);
-      continue;
-    }
-    for (xml_node child = node.last_child(); child; child = child.previous_sibling())
-      open.push_back(child);
+  const std::vector<xml_node> found = elementsBelow(xml, "gpu");
+  for (int i = 0; i < static_cast<int>(found.size()); i++) {
+    const int dev = TRY(xmlInt32(xml, found[i], "dev"));
+    const int part = TRY(xmlInt32Or(xml, found[i], "mlopart", kTopoUndef));
+    order.emplace_back(dev, part, i);
   }
   std::sort(order.begin(), order.end());
   std::vector<xml_node> sorted;
@@ -226,6 +271,9 @@ Result<std::vector<xml_node>> topoGpus(const ncclXml& xml) {
 Result<PipelineResult> runPipeline(const std::vector<PipelineHost>& hosts,
                                    const PipelineOptions& options) {
   if (hosts.empty()) return fail(ncclInvalidArgument, "no host");
+  if (options.clique && hosts[0].fabric != nullptr) {
+    return fail(ncclInvalidArgument, "an NVLink clique of Trainium hosts");
+  }
   PipelineResult result;
   TRY(checkDocuments(hosts, result.notes));
   const std::vector<HostGroup> groups = TRY(groupHosts(hosts, options.clique));
@@ -237,10 +285,13 @@ Result<PipelineResult> runPipeline(const std::vector<PipelineHost>& hosts,
     size_t first, count;
     int firstRank;
   };
-  std::map<std::pair<const ncclXml*, std::vector<int>>, Kind> kinds;
+  using Key =
+      std::tuple<const ncclXml*, std::vector<int>, const NeuronFabric*, int, std::vector<int>>;
+  std::map<Key, Kind> kinds;
   for (const HostGroup& group : groups) {
     const PipelineHost& host = hosts[group.hosts[0]];
-    const auto [kind, isNew] = kinds.try_emplace({host.xml, host.gpus});
+    const auto [kind, isNew] =
+        kinds.try_emplace(Key{host.xml, host.gpus, host.fabric, host.fabricHost, host.podNodes});
     if (isNew) {
       std::vector<TopoDomain> domains = TRY(domainsOf(hosts, group, nRanks, options));
       kind->second = {result.domains.size(), domains.size(), group.firstRank};
@@ -256,7 +307,8 @@ Result<PipelineResult> runPipeline(const std::vector<PipelineHost>& hosts,
   }
   result.nodeOf = ncclTopoNodesOf(records);
   const ChannelBounds bounds{.min = 1, .max = options.maxJoined, .minSm = minSm(result.domains)};
-  result.global = TRY(ncclTopoConnect(result.nodeOf, std::move(records), bounds));
+  result.global =
+      TRY(ncclTopoConnect(result.nodeOf, std::move(records), bounds, options.hostOrder));
   return result;
 }
 
@@ -278,11 +330,13 @@ Result<TopoDomain> topoDirect(const ncclXml& xml, bool inter, const PipelineOpti
 }
 
 Status searchGraphs(TopoDomain& domain, const PipelineOptions& options) {
-  ncclTopoGraph ring;
-  ring.crossNic = options.crossNic;
-  ring.minChannels = options.minChannels;
-  ring.maxChannels = options.maxChannels;
-  domain.ring = TRY(ncclTopoCompute(domain.system, ring, options.search));
+  if (domain.ring.nChannels == 0) {
+    ncclTopoGraph ring;
+    ring.crossNic = options.crossNic;
+    ring.minChannels = options.minChannels;
+    ring.maxChannels = options.maxChannels;
+    domain.ring = TRY(ncclTopoCompute(domain.system, ring, options.search));
+  }
   ncclTopoGraph tree;
   tree.id = 1;
   tree.pattern = ncclTopoPattern::BalancedTree;

@@ -2,10 +2,12 @@
 // number of hosts inside one process.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "graph/connect.h"
+#include "graph/neuron_graph.h"
 #include "graph/paths.h"
 #include "graph/search.h"
 #include "graph/topo.h"
@@ -14,6 +16,7 @@ namespace nccom {
 
 struct PipelineOptions {
   ncclTopoSearch search = ncclTopoSearch::Best;
+  bool neuronSearch = false;  // of hosts with a fabric, see neuronTopoUseNewAlgorithm
   ncclTopoPathOptions paths;
   int crossNic = 2;  // as ncclTopoGraph's
   int minChannels = 1;
@@ -24,6 +27,7 @@ struct PipelineOptions {
   bool fuse = true;
   /// The device fabric spans the hosts (an NVLink clique): their documents are fused too.
   bool clique = false;
+  std::vector<int> hostOrder;  // in which rings pass the hosts; empty: by index
   bool operator==(const PipelineOptions&) const = default;
 };
 
@@ -33,19 +37,25 @@ struct TopoDomain {
   ncclTopoSystem system;   // with paths
   ncclTopoGraph ring;
   ncclTopoGraph tree;
+  std::optional<NeuronGraph> neuron;  // of a host with a fabric
   bool operator==(const TopoDomain&) const = default;
 };
 
 struct PipelineHost {
-  const ncclXml* xml = nullptr;  // several hosts may share one; its ranks are replaced
+  /// Several hosts may share one. Its ranks and the device numbers of its NICs are replaced.
+  const ncclXml* xml = nullptr;
   /// Devices that have a rank, by position in topoGpus(*xml); empty: all. The ranks of a host
   /// follow on those of the host before, in this order.
   std::vector<int> gpus;
+  /// How the devices are wired, if that is known: the host is then searched by the Neuron search
+  /// too, and its ring is that one's where neuronTopoUseNewAlgorithm says so.
+  const NeuronFabric* fabric = nullptr;
+  int fabricHost = 0;         // its place in the fabric, if that is a pod's
+  std::vector<int> podNodes;  // as NeuronGraphOptions'
 };
 
 struct PipelineResult {
-  std::vector<TopoDomain>
-      domains;              // of the first host, or of the first of each kind if they differ
+  std::vector<TopoDomain> domains;  // of the first host of each kind
   std::vector<int> nodeOf;  // [nRanks] index of the domain that a rank is in, over all hosts
   ncclGlobalChannels global;
   std::vector<std::string> notes;
@@ -60,7 +70,8 @@ Result<std::vector<pugi::xml_node>> topoGpus(const ncclXml& xml);
 /// Loads, trims, computes paths, searches ring and tree, and joins the hosts. Equal hosts are
 /// computed once.
 ///
-/// @error ncclInvalidArgument  no host, a host without devices, or a device that it does not have
+/// @error ncclInvalidArgument  no host, a host without devices, a device that it does not have, or
+///                             a clique of hosts with fabrics
 /// @error ncclInvalidUsage     as ncclTopoGetSystemFromXml; the search's and the postset's errors
 Result<PipelineResult> runPipeline(const std::vector<PipelineHost>& hosts,
                                    const PipelineOptions& options);
@@ -74,7 +85,7 @@ Result<PipelineResult> runPipeline(const std::vector<PipelineHost>& hosts,
 Result<TopoDomain> topoDirect(const ncclXml& xml, bool inter, const PipelineOptions& options,
                               std::vector<std::string>& notes);
 
-/// Searches the ring and the tree graph of a domain.
+/// Searches the ring of a domain, unless it has one, and the tree.
 /// @error as ncclTopoCompute
 Status searchGraphs(TopoDomain& domain, const PipelineOptions& options);
 

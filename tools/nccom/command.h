@@ -1,4 +1,4 @@
-// The sub-commands of nccom: each one file with a function of this kind, and a row in main.cc.
+// The sub-commands of nccom: each one file with a function of this kind, and a row in program.cc.
 #pragma once
 
 #include <functional>
@@ -17,5 +17,8 @@ struct SubCommand {
 };
 
 SubCommand addTopo(CLI::App& program);
+
+/// Runs the sub-command that the command line names; the exit status of the program.
+int runProgram(int argc, const char* const* argv);
 
 }  // namespace nccom

@@ -6,8 +6,6 @@
 #include <system_error>
 #include <vector>
 
-#include "tools/nccom/topo_run.h"
-
 namespace nccom {
 namespace {
 
@@ -27,7 +25,7 @@ Result<std::vector<fs::path>> filesOf(const std::string& folder) {
 }  // namespace
 
 Result<int> runBatch(const std::string& goldenDir, const std::string& xmlDir,
-                     const std::string& outDir, const PipelineOptions& options) {
+                     const std::string& outDir, const TopoChoice& choice) {
   std::error_code error;
   fs::create_directories(outDir, error);
   if (error) return fail(ncclSystemError, "%s: %s", outDir.c_str(), error.message().c_str());
@@ -38,7 +36,7 @@ Result<int> runBatch(const std::string& goldenDir, const std::string& xmlDir,
     const TopoMode mode = TRY(parseMode(tag.empty() ? tag : tag.substr(1)));
     TopoSource source;
     source.file = (fs::path(xmlDir) / stem.stem()).string() + ".xml";
-    const Result<TopoAnswer> answer = runTopo(source, mode, options);
+    const Result<TopoAnswer> answer = runTopo(source, mode, choice);
     const Json json =
         answer.ok() ? answerJson(answer.value()) : Json({{"error", answer.error().message}});
     std::ofstream file(fs::path(outDir) / name);

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "graph/pipeline.h"
+#include "tools/nccom/topo_run.h"
 
 namespace nccom {
 
@@ -13,6 +13,6 @@ namespace nccom {
 /// @error ncclSystemError      a folder cannot be read, or a file not written
 /// @error ncclInvalidArgument  a tag that is no mode
 Result<int> runBatch(const std::string& goldenDir, const std::string& xmlDir,
-                     const std::string& outDir, const PipelineOptions& options);
+                     const std::string& outDir, const TopoChoice& choice);
 
 }  // namespace nccom

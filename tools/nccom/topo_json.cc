@@ -83,6 +83,17 @@ Json systemJson(const ncclTopoSystem& system) {
   return json;
 }
 
+/// What only Trainium hosts have: kangaring paths as ranks p0 s0 p1 s1 ..., device cycles.
+Json neuronJson(const NeuronGraph& graph) {
+  Json json;
+  json["channels"] = graph.ring.intra;
+  json["kangaring"] = Json::array();
+  for (const KangaringPath& path : graph.kangaring.paths)
+    json["kangaring"].push_back(path.ranks());
+  json["mlaCycles"] = graph.mlaCycles;
+  return json;
+}
+
 /// Of all GPUs to all nodes of a type.
 Json matrixJson(const ncclTopoSystem& system, Type to) {
   Json json = {{"type", Json::array()}, {"bw", Json::array()}, {"hops", Json::array()}};
@@ -163,6 +174,7 @@ Json domainJson(const TopoDomain& domain) {
   json["system"] = systemJson(domain.system);
   json["paths"] = pathsJson(domain.system);
   json["graphs"] = {{"ring", graphJson(domain.ring)}, {"tree", graphJson(domain.tree)}};
+  if (domain.neuron) json["neuron"] = neuronJson(*domain.neuron);
   return json;
 }
 

@@ -1,12 +1,12 @@
 #include "tools/nccom/topo_run.h"
 
-#include <filesystem>
 #include <string_view>
-
-#include "graph/platform.h"
+#include <utility>
 
 namespace nccom {
 namespace {
+
+constexpr int kNeuronChannels = 16;  // of a search; joining hosts doubles them
 
 /// Elements of a name anywhere below.
 int countBelow(pugi::xml_node node, std::string_view name, const char* attribute = nullptr) {
@@ -37,54 +37,60 @@ std::string join(const std::vector<int>& numbers) {
 
 Json oracleJson(const TopoAnswer& answer) {
   return {{"library", "nccom"},
-          {"mode", answer.mode.kind == TopoMode::Kind::Direct ? "direct" : "pipeline"},
-          {"nNodes", answer.mode.nHosts},
+          {"mode", answer.isDirect() ? "direct" : "pipeline"},
+          {"nNodes", answer.topology.hosts.size()},
           {"mnnvl", answer.mode.kind == TopoMode::Kind::Clique ? 1 : 0}};
 }
 
 }  // namespace
 
-Result<ncclXml> loadTopology(const TopoSource& source) {
-  if (!source.file.empty()) return ncclXml::readFile(source.file);
-  if (source.platform == kHostPlatform) return hostTopoGetXml(0);
-  const NeuronPlatform* platform = TRY(findPlatform(source.platform));
-  return neuronTopoGetXml(*platform, TRY(checkLnc(*platform, source.lnc)));
+PipelineOptions optionsFor(const Topology& topology, const TopoMode& mode,
+                           const TopoChoice& choice) {
+  PipelineOptions options;
+  options.search = choice.search;
+  options.neuronSearch = choice.neuronSearch;
+  options.hostOrder = topology.hostOrder;
+  options.clique = mode.kind == TopoMode::Kind::Clique;
+  options.fuse = topology.fromFile;
+  options.paths.netIntra = topology.fromFile && mode.kind != TopoMode::Kind::Direct;
+  if (!topology.fromFile) {
+    options.maxChannels = kNeuronChannels;
+    options.maxJoined = kMaxChannels;
+  }
+  return options;
 }
 
 Result<TopoAnswer> runTopo(const TopoSource& source, const TopoMode& mode,
-                           const PipelineOptions& options) {
-  const ncclXml xml = TRY(loadTopology(source));
-  TRY(checkRoot(xml, "system"));
+                           const TopoChoice& choice) {
   TopoAnswer answer;
   answer.mode = mode;
-  answer.name = source.file.empty() ? source.platform
-                                    : std::filesystem::path(source.file).filename().string();
+  answer.topology = TRY(loadTopology(source, mode.nHosts));
+  const ncclXml& xml = answer.topology.document();
   answer.nGpus =
       mode.gpus.empty() ? countBelow(xml.root(), "gpu") : static_cast<int>(mode.gpus.size());
   answer.nNets = countBelow(xml.root(), "net");
-  answer.gpuSelection = join(mode.gpus);
-  if (mode.kind == TopoMode::Kind::Direct) {
+  const PipelineOptions options = optionsFor(answer.topology, mode, choice);
+  if (answer.isDirect()) {
     TRY(giveRanks(xml));
     TopoDomain domain = TRY(topoDirect(xml, mode.inter, options, answer.result.notes));
     TRY(searchGraphs(domain, options));
     answer.result.domains.push_back(std::move(domain));
     return answer;
   }
-  PipelineOptions piped = options;
-  piped.clique = mode.kind == TopoMode::Kind::Clique;
-  const std::vector<PipelineHost> hosts(mode.nHosts, PipelineHost{&xml, mode.gpus});
-  answer.result = TRY(runPipeline(hosts, piped));
+  for (PipelineHost& host : answer.topology.hosts)
+    host.gpus = mode.gpus;
+  answer.result = TRY(runPipeline(answer.topology.hosts, options));
   return answer;
 }
 
 Json answerJson(const TopoAnswer& answer) {
   Json json;
   json["oracle"] = oracleJson(answer);
-  json["file"] = answer.name;
+  json["file"] = answer.topology.name;
   json["ngpus"] = answer.nGpus;
   json["nnets"] = answer.nNets;
-  json["gpuSelection"] = answer.gpuSelection;
-  if (answer.mode.kind == TopoMode::Kind::Direct) {
+  json["gpuSelection"] = join(answer.mode.gpus);
+  if (answer.isDirect()) {
     json.update(domainJson(answer.result.domains[0]));
     return json;
   }

@@ -7,31 +7,33 @@
 #include "graph/pipeline.h"
 #include "tools/nccom/topo_json.h"
 #include "tools/nccom/topo_mode.h"
+#include "tools/nccom/topology.h"
 
 namespace nccom {
 
-/// Where a topology comes from: a file, or a platform's name.
-struct TopoSource {
-  std::string file;
-  std::string platform;  // of no file
-  int lnc = 0;           // logical core size of the platform; 0: its own
+/// What a user may choose of the searches.
+struct TopoChoice {
+  ncclTopoSearch search = ncclTopoSearch::Best;
+  bool neuronSearch = false;  // rings of Trainium hosts from the Neuron search
 };
 
 struct TopoAnswer {
-  std::string name;  // of the file or the platform
   TopoMode mode;
-  int nGpus = 0;  // of one host's document
+  Topology topology;  // what the rest was computed of
+  int nGpus = 0;      // of the first host
   int nNets = 0;
-  std::string gpuSelection;  // "0,1,5"; empty: all
-  PipelineResult result;     // of a direct run: one domain, nothing global
-};
+  PipelineResult result;  // of a direct run: one domain, nothing global
 
-/// @error as the readers of files and platforms
-Result<ncclXml> loadTopology(const TopoSource& source);
+  bool isDirect() const { return mode.kind == TopoMode::Kind::Direct; }
+};
 
 /// @error as the readers, the pipeline and the search
 Result<TopoAnswer> runTopo(const TopoSource& source, const TopoMode& mode,
-                           const PipelineOptions& options);
+                           const TopoChoice& choice);
+
+/// The options that communicators on this topology use.
+PipelineOptions optionsFor(const Topology& topology, const TopoMode& mode,
+                           const TopoChoice& choice);
 
 /// The answer with the keys of a golden file: those of a domain at the top for a direct run,
 /// domains and global otherwise.
