@@ -56,6 +56,10 @@ class BestLadder {
   SearchLadder ladder_;
 };
 
+/// Half of NCCL's steps in all: no state takes two of them.
+constexpr SearchBudgets kBestBudgets = {
+    .attempt = 1 << 14, .sameChannels = 1 << 8, .global = 1 << 18};
+
 /// Steps for trees that are only weighed, not kept.
 constexpr SearchBudgets kTreeBudgets = {
     .attempt = 1 << 12, .sameChannels = 1 << 8, .global = 1 << 15};
@@ -119,7 +123,7 @@ ncclTopoGraph searchAsNccl(const ncclTopoSystem& system, const ncclTopoGraph& wa
 
 ncclTopoGraph searchBest(const ncclTopoSystem& system, const ncclTopoGraph& wanted) {
   const bool guide = isGuided(system, minSm(system));
-  const SearchBudgets budgets = guide ? guidedBudgets(system, wanted.maxChannels) : SearchBudgets();
+  const SearchBudgets budgets = guide ? guidedBudgets(system, wanted.maxChannels) : kBestBudgets;
   BestLadder ladder(system, wanted, guide, budgets);
   ncclTopoGraph found = ladder->climb();
   const bool mayHarmTree =

@@ -46,7 +46,7 @@ void SearchBound::addEdges() {
     for (int b = 0; b < n; b++) {
       const Edge& edge = model_.gpuToGpu(a, b);
       if (a == b || !task_.allowsIntra(edge) || !fits(edge, task_.intra)) continue;
-      note(static_cast<uint64_t>(a * n + b));
+      note(static_cast<uint64_t>(a) << 32 | static_cast<uint64_t>(b));
       if (n <= kMaskBits) next_[a] |= uint64_t{1} << b;
       addGate(out_[a], edge, true, task_.intra);
       addGate(in_[b], edge, false, task_.intra);
@@ -110,16 +110,10 @@ bool SearchBound::spans(const std::vector<uint64_t>& neighbours) const {
   return false;
 }
 
-/// Links without which the GPUs fall apart: every channel uses them.
-void SearchBound::addEssentials() {
+/// Links between GPUs that would lower the bound.
+std::vector<SearchBound::Gate> SearchBound::narrowLinks() const {
   const int n = model_.nGpus();
-  if (n > kMaskBits || n < 2) return;
-  if (!spans(next_)) {
-    atMost_ = 0;
-    boundingLink_ = -1;
-    return;
-  }
-  std::vector<Gate> narrow;  // links that would lower the bound
+  std::vector<Gate> narrow;
   for (int a = 0; a < n; a++) {
     for (int b = 0; b < n; b++) {
       if ((next_[a] >> b & 1) == 0) continue;
@@ -136,21 +130,37 @@ void SearchBound::addEssentials() {
       }
     }
   }
-  for (const Gate& gate : narrow) {
-    const int most = model_.capacity()[gate.link] / gate.cost;
-    std::vector<uint64_t> without = next_;
-    for (int a = 0; a < n; a++) {
-      for (int b = 0; b < n; b++) {
-        if ((next_[a] >> b & 1) == 0) continue;
-        const auto hops = model_.hops(model_.gpuToGpu(a, b));
-        const bool uses = std::any_of(hops.begin(), hops.end(), [&](const SearchModel::Hop& hop) {
-          return hop.link == gate.link;
-        });
-        if (uses) without[a] &= ~(uint64_t{1} << b);
-      }
+  return narrow;
+}
+
+/// Whether the GPUs fall apart without a link.
+bool SearchBound::isEssential(int link) const {
+  const int n = model_.nGpus();
+  std::vector<uint64_t> without = next_;
+  for (int a = 0; a < n; a++) {
+    for (int b = 0; b < n; b++) {
+      if ((next_[a] >> b & 1) == 0) continue;
+      const auto hops = model_.hops(model_.gpuToGpu(a, b));
+      const bool uses = std::any_of(hops.begin(), hops.end(),
+                                    [&](const SearchModel::Hop& hop) { return hop.link == link; });
+      if (uses) without[a] &= ~(uint64_t{1} << b);
     }
-    if (spans(without)) continue;
+  }
+  return !spans(without);
+}
+
+/// Every channel uses each essential link.
+void SearchBound::addEssentials() {
+  if (model_.nGpus() > kMaskBits || model_.nGpus() < 2) return;
+  if (!spans(next_)) {
+    atMost_ = 0;
+    boundingLink_ = -1;
+    return;
+  }
+  for (const Gate& gate : narrowLinks()) {
+    if (!isEssential(gate.link)) continue;
     essentials_.push_back(gate);
+    const int most = model_.capacity()[gate.link] / gate.cost;
     if (most >= atMost_) continue;
     atMost_ = most;
     boundingLink_ = gate.link;
@@ -164,6 +174,7 @@ void SearchBound::prepare(const PackTask& task, const std::vector<Units>& netUni
   out_.assign(nGpus, {});
   in_.assign(nGpus, {});
   essentials_.clear();
+  netIn_ = netOut_ = {};
   fingerprint_ = 0;
   boundingLink_ = -1;
   addEdges();
@@ -174,7 +185,27 @@ void SearchBound::prepare(const PackTask& task, const std::vector<Units>& netUni
   }
   atMost_ = kMany;
   atMost_ = atMost(model_.capacity(), netUnits, 0);
+  findBoundingLink();
   if (atMost_ > 0) addEssentials();
+}
+
+/// A link around the GPU that bounds, else one that NICs share.
+void SearchBound::findBoundingLink() {
+  for (const std::vector<Gates>* side : {&in_, &out_}) {
+    for (const Gates& gates : *side) {
+      if (gates.gates.empty() || through(gates, model_.capacity()) > atMost_) continue;
+      boundingLink_ = gates.gates.front().link;
+      return;
+    }
+  }
+  for (const NetSide* side : {&netIn_, &netOut_}) {
+    for (const NetCut& cut : side->cuts) {
+      if (cut.gate.link == -1 || model_.capacity()[cut.gate.link] / cut.gate.cost > atMost_)
+        continue;
+      boundingLink_ = cut.gate.link;
+      return;
+    }
+  }
 }
 
 int SearchBound::through(const Gates& gates, const std::vector<Units>& capacity) {

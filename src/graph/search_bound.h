@@ -41,7 +41,8 @@ class SearchBound {
   /// Equal for tasks that allow the same links.
   uint64_t fingerprint() const { return fingerprint_; }
 
-  /// Channels that fit at most, with all capacity free; and the link that bounds them, -1: none.
+  /// Channels that fit at most, with all capacity free; and the link that bounds them, perhaps with
+  /// others beside it; -1: none does.
   int atMost() const { return atMost_; }
   int boundingLink() const { return boundingLink_; }
 
@@ -75,7 +76,10 @@ class SearchBound {
                const SearchModel::Costs& costs);
   void addEdges();
   void addNetEdges(const std::vector<SearchModel::Units>& netUnits);
+  std::vector<Gate> narrowLinks() const;
+  bool isEssential(int link) const;
   void addEssentials();
+  void findBoundingLink();
   std::vector<Gate> commonGates(int net, bool isIn, bool* hasWay) const;
   NetSide netSide(bool isIn, const std::vector<SearchModel::Units>& netUnits) const;
   bool spans(const std::vector<uint64_t>& neighbours) const;

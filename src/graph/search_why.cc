@@ -73,7 +73,9 @@ std::string SearchLadder::explainTrial(const SearchTrial& trial) const {
     case Verdict::CannotFit:
       return "rejected untried: at most " + channels(trial.nLaid) + " can fit, " +
              std::to_string(trial.nNeeded) + " needed to be better" +
-             (trial.link == -1 ? "" : "; bounded by: " + nameOfLink(system_, trial.link));
+             (trial.link == -1
+                  ? ""
+                  : "; too narrow, perhaps with others: " + nameOfLink(system_, trial.link));
     case Verdict::Tried:
       return "rejected: " + channels(trial.nLaid) + " at most, all ways tried" + link;
     case Verdict::Spent:

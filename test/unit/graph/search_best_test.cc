@@ -271,6 +271,7 @@ TEST(SearchBest, SaysWhatCannotFitAndWhy) {
       ring.why.begin(), ring.why.end(), std::string(),
       [](const std::string& all, const std::string& line) { return all + line + "\n"; });
   EXPECT_NE(why.find("rejected untried: at most no channel can fit"), std::string::npos) << why;
+  EXPECT_NE(why.find("too narrow, perhaps with others: PCI link"), std::string::npos) << why;
   EXPECT_NE(why.find("found"), std::string::npos) << why;
   EXPECT_EQ(ring.bwIntra, 3) << why;
 }
