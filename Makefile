@@ -34,7 +34,7 @@ PLUGINS  := $(BUILD)/lib/libnccom-device-emu.so $(BUILD)/lib/libnccom-net-ofi.so
 TOOL     := $(call objects,$(filter-out tools/nccom/main.cc,$(wildcard tools/nccom/*.cc)))
 PROGRAMS := $(BUILD)/bin/nccom $(PERF:test/perf/%.cc=$(BUILD)/bin/%) $(if $(MPICXX),$(PERF:test/perf/%.cc=$(BUILD)/bin/%_mpi))
 TESTS    := $(UNITS:%=$(BUILD)/test/%_test)
-CORELIBS := -lpugixml -lhwloc -ldl
+CORELIBS := -lpugixml -lhwloc -lcrypto -ldl
 
 all: $(LIB) $(PLUGINS) $(PROGRAMS)
 

@@ -25,6 +25,12 @@ struct Place {
   Place at(size_t index) const { return {text + "[" + std::to_string(index) + "]"}; }
 };
 
+Place keyPlace(const std::string& file, const std::string& key) {
+  Place place{file};
+  place.text.append(": ").append(key);
+  return place;
+}
+
 Error wrong(const Place& place, const Json& found, const char* wanted) {
   std::string shown = found.dump(-1, ' ', true, Json::error_handler_t::replace);
   if (shown.size() > 40) shown = shown.substr(0, 40) + "...";
@@ -159,7 +165,7 @@ Result<encGroupsFile> encParseGroupsFile(const std::string& text, const std::str
   const Json json = TRY(jsonOf(text, file));
   encGroupsFile groups;
   for (const auto& [key, value] : json.items()) {
-    const Place place{file + ": " + key};
+    const Place place = keyPlace(file, key);
     if (key == kGroupsKey) {
       groups.replicaGroups =
           TRY(listOf<encGroupSet>(value, place, "a list of topologies", topologyOf));
