@@ -63,9 +63,11 @@ class Synthesiser {
     setXml(xmlCpu, "numaid", numa.id);
     setXml(xmlCpu, "affinity", cpuMask(numa.cpus));
     setXml(xmlCpu, "arch", std::string(platform_.cpuArch));
-    setXml(xmlCpu, "vendor", std::string(platform_.cpuVendor));
-    setXml(xmlCpu, "familyid", platform_.cpuFamily);
-    setXml(xmlCpu, "modelid", platform_.cpuModel);
+    if (platform_.cpuArch == "x86_64") {  // NCCL asks for the model of no other
+      setXml(xmlCpu, "vendor", std::string(platform_.cpuVendor));
+      setXml(xmlCpu, "familyid", platform_.cpuFamily);
+      setXml(xmlCpu, "modelid", platform_.cpuModel);
+    }
     const bool isFirst = numa.id == platform_.numas[0].id;
     for (const FabricDevice& device : fabric_.devices) {
       if (device.numa == numa.id || (device.numa < 0 && isFirst)) addDevice(xmlCpu, device);
@@ -162,6 +164,7 @@ class Synthesiser {
     setXml(xmlNet, "speed", platform_.netMbps);
     setXml(xmlNet, "port", 1);
     setXml(xmlNet, "guid", std::string(guid.data()));
+    setXml(xmlNet, "maxconn", kMaxConnections);
     setXml(xmlNet, "gdr", gdr ? 1 : 0);
   }
 

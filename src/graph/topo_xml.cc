@@ -9,7 +9,6 @@ namespace nccom {
 namespace {
 
 constexpr int kMaxMloParts = 2;
-constexpr int kMaxConnections = 64;   // of a NIC that states none; NCCL's value
 constexpr float kMloPartGBps = 2618;  // between the parts of one chip; NCCL's value
 constexpr int kMaxCpus = 1024;        // NUMA nodes that Linux can have; each has a link to each
 constexpr size_t kMaxHosts = 256;     // a host index has 8 bits of a node id
