@@ -36,22 +36,29 @@ class PathMaker {
     return addRoles(stops);
   }
 
-  /// The column of which both primaries drive the ports of the tour, or one does: that of the
-  /// way in.
-  int column(uint8_t inSengs) const {
+  /// Of each device, the column of which both primaries drive the ports of the tour, or one does:
+  /// that of the way in.
+  std::vector<int> columns(const NeuronTour& tour) const {
+    std::vector<int> columnOf(fabric_.devices.size(), 0);
+    const size_t n = tour.devices.size();
+    for (size_t i = 0; i < n; i++) {
+      const int device = tour.devices[i];
+      const FabricLink* in = fabric_.link(tour.devices[(i + n - 1) % n], device);
+      columnOf[device] = lowest(in->toSengs) % platform_.sengsPerDie;
+    }
+    return columnOf;
+  }
+
+ private:
+  /// Lowest engine group of a set.
+  int lowest(uint8_t sengs) const {
     for (int seng = 0; seng < platform_.sengsPerDevice(); seng++) {
-      if ((inSengs >> seng & 1) != 0) return seng % platform_.sengsPerDie;
+      if ((sengs >> seng & 1) != 0) return seng;
     }
     return 0;
   }
 
- private:
-  int dieOf(uint8_t sengs) const {
-    for (int seng = 0; seng < platform_.sengsPerDevice(); seng++) {
-      if ((sengs >> seng & 1) != 0) return seng / platform_.sengsPerDie;
-    }
-    return 0;
-  }
+  int dieOf(uint8_t sengs) const { return lowest(sengs) / platform_.sengsPerDie; }
 
   bool isOneDie(uint8_t sengs) const {
     const auto die = static_cast<uint8_t>((1U << platform_.sengsPerDie) - 1);
@@ -139,6 +146,29 @@ Status checkTour(const NeuronFabric& fabric, const NeuronTour& tour,
   return Ok{};
 }
 
+/// Appends the piece that rank `head` tells of, if all its ranks tell the same.
+Status joinPiece(const std::vector<JbogKangaringRows>& rows, size_t k, int head,
+                 std::vector<int>& path, std::set<int>& seen) {
+  const auto nRanks = static_cast<int>(rows.size());
+  if (head < 0 || head >= nRanks) {
+    return fail(ncclInternalError, "kangaring path %zu has rank %d, expected 0..%d", k, head,
+                nRanks - 1);
+  }
+  for (const int rank : rows[head][k]) {
+    if (rank < 0 || rank >= nRanks || !seen.insert(rank).second) {
+      return fail(ncclInternalError,
+                  "kangaring path %zu: rank %d tells of rank %d, expected each of 0..%d once", k,
+                  head, rank, nRanks - 1);
+    }
+    if (rows[rank][k] != rows[head][k]) {
+      return fail(ncclInternalError, "kangaring path %zu: ranks %d and %d tell different pieces", k,
+                  head, rank);
+    }
+    path.push_back(rank);
+  }
+  return Ok{};
+}
+
 }  // namespace
 
 std::vector<int> KangaringPath::ranks() const {
@@ -159,24 +189,19 @@ Result<NeuronKangaring> kangaringPaths(const NeuronFabric& fabric,
   const size_t nTours = std::min<size_t>(tours.size(), kMaxKangaPaths / 2);
   NeuronKangaring kangaring;
   kangaring.virtualCoreSize = fabric.lnc;
+  for (size_t t = 0; t < nTours; t++)
+    TRY(checkTour(fabric, tours[t], rankOf));
+  if (nTours == 0) return kangaring;
   const PathMaker maker(fabric, rankOf);
-  std::vector<int> columnOf(fabric.devices.size(), 0);  // of the first tour
+  const std::vector<int> columnOf = maker.columns(tours[0]);
   for (const bool back : {false, true}) {
     for (size_t t = 0; t < nTours; t++) {
-      TRY(checkTour(fabric, tours[t], rankOf));
       std::vector<int> devices = tours[t].devices;
-      const size_t n = devices.size();
-      if (t == 0 && !back) {
-        for (size_t i = 0; i < n; i++) {
-          const FabricLink* in = fabric.link(devices[(i + n - 1) % n], devices[i]);
-          columnOf[devices[i]] = maker.column(in->toSengs);
-        }
-      }
       if (back) std::reverse(devices.begin(), devices.end());
       // A second tour leaves by the other ports; alone, the way back changes roles instead.
       const bool other = nTours > 1 ? t % 2 == 1 : back;
       std::vector<int> columns;
-      columns.reserve(n);
+      columns.reserve(devices.size());
       for (const int device : devices)
         columns.push_back(columnOf[device] ^ (other ? 1 : 0));
       kangaring.paths.push_back(maker.make(devices, columns, fabric.lnc == 1 && back ? 1 : 0));
@@ -208,32 +233,15 @@ std::vector<int> pieceHeads(const KangaringPath& path) {
 
 Result<std::vector<std::vector<int>>> joinKangaringRows(
     const std::vector<JbogKangaringRows>& rows, const std::vector<std::vector<int>>& order) {
-  const auto nRanks = static_cast<int>(rows.size());
   std::vector<std::vector<int>> paths;
   for (size_t k = 0; k < order.size() && k < kMaxKangaPaths; k++) {
     std::vector<int> path;
     std::set<int> seen;
-    for (const int head : order[k]) {
-      if (head < 0 || head >= nRanks) {
-        return fail(ncclInternalError, "kangaring path %zu has rank %d, expected 0..%d", k, head,
-                    nRanks - 1);
-      }
-      for (const int rank : rows[head][k]) {
-        if (rank < 0 || rank >= nRanks || !seen.insert(rank).second) {
-          return fail(ncclInternalError,
-                      "kangaring path %zu: rank %d tells of rank %d, expected each of 0..%d once",
-                      k, head, rank, nRanks - 1);
-        }
-        if (rows[rank][k] != rows[head][k]) {
-          return fail(ncclInternalError,
-                      "kangaring path %zu: ranks %d and %d tell different pieces", k, head, rank);
-        }
-        path.push_back(rank);
-      }
-    }
-    if (static_cast<int>(seen.size()) != nRanks) {
-      return fail(ncclInternalError, "kangaring path %zu has %zu of %d ranks", k, seen.size(),
-                  nRanks);
+    for (const int head : order[k])
+      TRY(joinPiece(rows, k, head, path, seen));
+    if (seen.size() != rows.size()) {
+      return fail(ncclInternalError, "kangaring path %zu has %zu of %zu ranks", k, seen.size(),
+                  rows.size());
     }
     paths.push_back(std::move(path));
   }

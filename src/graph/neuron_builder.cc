@@ -13,6 +13,10 @@ namespace {
 
 using Type = ncclTopoNodeType;
 
+// No tours of a torus cost nothing, so that the search for them ends by its steps only. Half of
+// these find the best there are.
+constexpr int kKangaringSteps = 8000;
+
 Status checkOptions(const NeuronFabric& fabric, const NeuronGraphOptions& options) {
   if (options.minChannels < 1 || options.maxChannels < options.minChannels ||
       options.maxChannels > kMaxChannels) {
@@ -166,6 +170,7 @@ Status NeuronGraphBuilder::addKangaring() {
   NeuronSearch search(fabric_, devices_);
   NeuronSearchRequest request;
   request.rule = TurnRule::Kangaring;
+  request.steps = kKangaringSteps;
   request.maxTours = std::min(static_cast<int>(graph_.tours.size()), kMaxKangaPaths / 2);
   std::vector<NeuronTour> tours = search.findPaths(request);
   if (tours.size() < graph_.tours.size()) tours = graph_.tours;

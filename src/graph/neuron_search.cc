@@ -143,6 +143,18 @@ NeuronSearch::NeuronSearch(const NeuronFabric& fabric, const std::vector<int>& d
   NCCL_CHECK(!devices.empty());
 }
 
+void NeuronSearch::setRequest(const NeuronSearchRequest& request) {
+  request_ = request;
+  constexpr size_t kSets = 1U << kMaxSengsPerDevice;  // of engine groups
+  turnCosts_.resize(kSets * kSets);
+  for (size_t in = 0; in < kSets; in++) {
+    for (size_t out = 0; out < kSets; out++) {
+      turnCosts_[in << kMaxSengsPerDevice | out] = turnCost(
+          *fabric_.platform, request.rule, static_cast<uint8_t>(in), static_cast<uint8_t>(out));
+    }
+  }
+}
+
 int NeuronSearch::maxDisjoint() const {
   if (nodes_.size() < 3) return 1;
   size_t fewest = nodes_[0].edges.remote.size();
@@ -172,7 +184,7 @@ void NeuronSearch::decreasePrice(const NeuronSearchEdge& edge) {
 }
 
 int NeuronSearch::turnAt(const NeuronSearchEdge& in, const NeuronSearchEdge& out) const {
-  return turnCost(*fabric_.platform, request_.rule, in.inSengs, out.outSengs);
+  return turnCosts_[in.inSengs << kMaxSengsPerDevice | out.outSengs];
 }
 
 const NeuronSearchEdge* NeuronSearch::edgeTo(int node, int target) const {
@@ -326,7 +338,7 @@ void NeuronSearch::searchLevel() {
 }
 
 std::vector<NeuronTour> NeuronSearch::findPaths(const NeuronSearchRequest& request) {
-  request_ = request;
+  setRequest(request);
   extraHopsLeft_ = 0;
   stepsLeft_ = request.steps;
   best_.clear();
@@ -349,7 +361,7 @@ int NeuronSearch::fewestExtraHops() const {
 
 NeuronTour NeuronSearch::findCheapest(const NeuronSearchRequest& request) {
   constexpr int kRounds = 6;
-  request_ = request;
+  setRequest(request);
   request_.maxTours = 1;
   request_.priceCeiling = std::numeric_limits<int>::max();
   const int fewest = fewestExtraHops();

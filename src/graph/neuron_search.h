@@ -94,6 +94,7 @@ class NeuronSearch {
     NeuronSearchEdge edge;  // that led here; of the first node: the closing one
   };
 
+  void setRequest(const NeuronSearchRequest& request);
   void findPathRec();
   void finishTour(const NeuronSearchEdge* closing);
   void searchLevel();
@@ -120,6 +121,7 @@ class NeuronSearch {
 
   // state of one search
   NeuronSearchRequest request_;
+  std::vector<int> turnCosts_;  // of request_.rule: [engine groups in][engine groups out]
   int extraHopsLeft_ = 0;
   int stepsLeft_ = 0;
   std::vector<Leg> path_;

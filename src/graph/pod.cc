@@ -17,7 +17,8 @@ bool areJoined(const NeuronFabric& pod, int a, int b) {
 }
 
 int rackOf(const NeuronFabric& pod, int node) {
-  return pod.devices[node * pod.devicesPerHost].rack;
+  const int first = node * pod.devicesPerHost;
+  return pod.devices[first].rack;
 }
 
 /// One rack up, across to the partner of its last host, and down to the partner of the first.
