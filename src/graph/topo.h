@@ -249,7 +249,7 @@ int reverseLinkIndex(const ncclTopoSystem& system, ncclTopoNodeRef node, const n
 void ncclTopoRemoveNode(ncclTopoSystem& system, ncclTopoNodeRef node);
 
 constexpr int kMaxConnections = 64;  // of a NIC that states none; NCCL's value
-constexpr int kFirstNvidiaSm = 10;  // smaller generation numbers are NeuronCore versions
+constexpr int kFirstNvidiaSm = 10;   // smaller generation numbers are NeuronCore versions
 inline bool isNeuronSm(int sm) {
   return sm >= 0 && sm < kFirstNvidiaSm;
 }

@@ -42,8 +42,8 @@ TEST(Params, RefuseWhatTheirTypeDoesNotTakeAndNameTheVariable) {
 
 TEST(Params, RefuseNumbersOutsideTheirRange) {
   const std::vector<std::pair<std::string, std::string>> beyond = {
-      {"NCCL_BUFFSIZE", "0"},       {"NCCL_BUFFSIZE", "-5"}, {"NCCL_MAX_NCHANNELS", "0"},
-      {"NCCL_MAX_NCHANNELS", "33"}, {"NCCOM_CMA", "2"},      {"NCCOM_TIMEOUT", "-1"},
+      {"NCCL_BUFFSIZE", "0"},           {"NCCL_BUFFSIZE", "-5"}, {"NCCL_MAX_NCHANNELS", "0"},
+      {"NCCL_MAX_NCHANNELS", "33"},     {"NCCOM_CMA", "2"},      {"NCCOM_TIMEOUT", "-1"},
       {"NEURON_LOGICAL_NC_CONFIG", "3"}};
   for (const auto& [variable, value] : beyond) {
     const auto params = read({{variable, value}});
