@@ -47,13 +47,14 @@ class FabricDrawing {
     placeDevices();
     findTours();
     drawLinks();
+    if (!isGrid_) drawSwitchLines();
     for (size_t t = 0; t < tours_.size() && isGrid_; t++)
       drawTour(tours_[t], static_cast<int>(t));
     for (int d = 0; d < fabric_.devicesPerHost; d++)
       drawDevice(d);
     const double legendBottom = drawLegend(left_ + nCols_ * kPitchX + kStub, y + 10);
-    double below = top_ + nRows_ * kPitchY + kStub;
-    below = drawSwitches(below);
+    double below = isGrid_ ? top_ + nRows_ * kPitchY + kStub : switchTop();
+    below = drawSwitches(below) + 10;
     return drawPanels(std::max(below, legendBottom));
   }
 
@@ -190,6 +191,20 @@ class FabricDrawing {
     }
   }
 
+  /// Where the bars of switches begin.
+  double switchTop() const { return top_ + (nRows_ - 1) * kPitchY + kHeight + kStub; }
+
+  /// From each device to the switches below, beside those of the devices above it.
+  void drawSwitchLines() {
+    const bool hasSwitch = std::any_of(fabric_.groups.begin(), fabric_.groups.end(),
+                                       [](const SwitchGroup& group) { return group.bwGBps > 0; });
+    for (int d = 0; d < fabric_.devicesPerHost && hasSwitch; d++) {
+      const SvgBox box = placeOf(d);
+      const double x = box.x + 14 + (kWidth - 28) * (cell_[d].first + 0.5) / nRows_;
+      svg_.line({x, box.y + box.height}, {x, switchTop()}, {.colour = "#7fb56f", .width = 2});
+    }
+  }
+
   void drawDevice(int d) {
     const SvgBox box = placeOf(d);
     const FabricDevice& facts = device(d);
@@ -251,8 +266,10 @@ class FabricDrawing {
       line("tour " + std::to_string(t) + ": " + tours_[t].label());
     }
     if (hidden_ > 0) line(std::to_string(hidden_) + " more tours are not drawn");
-    svg_.line({x, y + 7}, {x + 34, y + 7}, {.colour = "#d5d5d5", .width = 8});
-    line("device link, " + rateText(linkGBps()) + " GB/s one way");
+    if (linkGBps() > 0) {
+      svg_.line({x, y + 7}, {x + 34, y + 7}, {.colour = "#d5d5d5", .width = 8});
+      line("device link, " + rateText(linkGBps()) + " GB/s one way");
+    }
     svg_.box({x + 6, y, 24, 14}, "#ffffff", "#8aa0c0");
     line("logical core with its rank");
     svg_.box({x + 6, y, 24, 14}, "#fde8c8", "#c98f2b");

@@ -17,10 +17,12 @@ constexpr double kGap = 8;
 constexpr double kTitle = 34;  // height of a box's own lines
 constexpr double kLeafWidth = 104;
 constexpr double kLeafHeight = 62;
-constexpr double kMaxArc = 90;  // height of the highest arc over a rail
-constexpr int kMaxGroups = 16;  // rings that are drawn
+constexpr double kMaxArc = 60;   // height of the highest arc over a rail
+constexpr double kRailBox = 18;  // height of a rank on a rail
+constexpr int kMaxGroups = 16;   // rings that are drawn
 
 const SvgTextStyle kBold = {.size = 12, .bold = true};
+const SvgTextStyle kSmallBold = {.size = 9, .bold = true};
 const SvgTextStyle kSmall = {.size = 10, .colour = "#444444"};
 
 struct Size {
@@ -109,7 +111,8 @@ class TreeDrawing {
     } else {
       second = placeNets(box, place);
     }
-    svg_.text({x, place.y + 14}, isGpu ? box.title : shortened(box.title), kBold);
+    svg_.text({x, place.y + 14}, isGpu ? box.title : shortened(box.title),
+              isGpu ? kBold : kSmallBold);
     svg_.text({x, place.y + 31}, shortened(second), kSmall);
     svg_.text({x, place.y + 47}, upText(box), kSmall);
   }
@@ -166,8 +169,10 @@ class TreeDrawing {
   void drawArc(double fromX, double toX, double y, double longest, const SvgStroke& stroke) {
     const double share = std::abs(toX - fromX) / std::max(longest, 1.0);
     const double height = 14 + (kMaxArc - 14) * share;
-    // Arcs to the right go above the rail, arcs to the left below it.
-    svg_.curve({fromX, y}, {toX, y}, height, stroke);
+    // Arcs to the right go above the rail, arcs to the left below it, from edge to edge of a box.
+    const double way = toX > fromX ? 1 : -1;
+    const double edge = y - way * kRailBox / 2;
+    svg_.curve({fromX + 4 * way, edge}, {toX - 4 * way, edge}, height, stroke);
   }
 
   double longestSpan() const {
@@ -213,7 +218,7 @@ class TreeDrawing {
 
   void drawRail(double y) {
     for (const auto& [rank, point] : centre_) {
-      svg_.box({point.x - 11, y - 9, 22, 18}, "#ffffff", "#5a9a4a");
+      svg_.box({point.x - 11, y - kRailBox / 2, 22, kRailBox}, "#ffffff", "#5a9a4a");
       svg_.text({point.x, y}, std::to_string(rank), {.size = 11, .bold = true});
     }
   }
@@ -261,10 +266,10 @@ class TreeDrawing {
     stroke.dashed = true;
     for (const int end : {0, 1}) {
       if (!netCentre_.contains(nets[end])) continue;
-      const double netX = netCentre_[nets[end]].x + (end == 0 ? -8 : 8);
+      const double netX = netCentre_[nets[end]].x + (end == 0 ? -16 : 16);
       const double rankX = centre_[end == 0 ? group.order.front() : group.order.back()].x;
-      svg_.box({netX - 7, rail - 7, 14, 14}, "#fde8c8", "#c98f2b");
-      svg_.text({netX, rail}, end == 0 ? "in" : "out", {.size = 8});
+      svg_.box({netX - 13, rail - kRailBox / 2, 26, kRailBox}, "#fde8c8", "#c98f2b");
+      svg_.text({netX, rail}, end == 0 ? "in" : "out", {.size = 10});
       drawArc(end == 0 ? netX : rankX, end == 0 ? rankX : netX, rail, longestSpan(), stroke);
     }
   }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "graph/platform.h"
+#include "graph/topo_lint.h"
 #include "tools/nccom/command.h"
 #include "tools/nccom/topo_batch.h"
 #include "tools/nccom/topo_bench.h"
@@ -29,6 +30,7 @@ struct TopoCommand {
   std::string search = "best";
   bool json = false, explain = false, time = false;
   std::string svg;
+  std::string linted;
   std::vector<std::string> sides;         // of diff
   std::string goldenDir, xmlDir, outDir;  // of batch and bench
   std::string timings;                    // of bench
@@ -83,8 +85,9 @@ Status writeFile(const std::string& path, const std::string& text) {
   return Ok{};
 }
 
-/// Notes for people, on the error stream so that JSON and pictures stay clean.
+/// What was assumed about a file, on the error stream so that JSON and pictures stay clean.
 void printNotes(const TopoAnswer& answer) {
+  if (!answer.topology.fromFile) return;
   for (const std::string& note : answer.result.notes)
     fprintf(stderr, "note: %s\n", note.c_str());
 }
@@ -131,6 +134,15 @@ int diff(const TopoCommand& command) {
   for (const std::string& line : lines)
     puts(line.c_str());
   return lines.empty() ? 0 : kExitFailed;
+}
+
+int lint(const TopoCommand& command) {
+  bool isBad = false;
+  for (const LintFinding& finding : lintTopoFile(command.linted)) {
+    printf("%s: %s\n", toText(finding.severity), toText(finding).c_str());
+    isBad |= finding.severity == LintSeverity::Error;
+  }
+  return isBad ? kExitFailed : 0;
 }
 
 int batch(const TopoCommand& command) {
@@ -196,6 +208,10 @@ SubCommand addTopo(CLI::App& program) {
       ->add_option("sides", command->sides, "two files or platforms")
       ->required()
       ->expected(2);
+  add("lint", "Print what is wrong or unusual in a topology or graph file; exit 1 if it is refused",
+      lint)
+      ->add_option("path", command->linted, "the file")
+      ->required();
   CLI::App* corpus =
       add("batch", "Write the JSON of every NAME.MODE of a folder", batch)->group("");
   corpus->add_option("golden", command->goldenDir)->required();

@@ -153,9 +153,11 @@ void printNeuron(std::string& out, const NeuronFabric& fabric, const NeuronGraph
 
 void printDomain(std::string& out, const TopoDomain& domain, const NeuronFabric* fabric) {
   const ncclTopoSystem& system = domain.system;
-  print(out, "System: %d ranks, %d NICs, %zu hosts; %s GB/s a channel and %s GB/s a rank at most\n",
+  print(out,
+        "System: %d ranks, %d NICs, %zu host%s; %s GB/s a channel and %s GB/s a rank at most\n",
         system.count(Type::Gpu), system.count(Type::Net), system.hostHashes.size(),
-        rateText(system.maxBw).c_str(), rateText(system.totalBw).c_str());
+        system.hostHashes.size() == 1 ? "" : "s", rateText(system.maxBw).c_str(),
+        rateText(system.totalBw).c_str());
   for (const TopoBox& root : topoTree(system))
     printBox(out, root, "", "");
   out += "\nPaths (type and GB/s)\n";
