@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstring>
 #include <regex>
 
 #include "comm/bootstrap_wire.h"
@@ -18,7 +17,7 @@ bool isNumeric(const std::string& text) {
 
 void fuzzUniqueId(FuzzInput input) {
   ncclUniqueId id = {};
-  memcpy(static_cast<void*>(&id), input.data(), std::min(input.size(), sizeof id));
+  std::copy_n(input.begin(), std::min(input.size(), sizeof id), reinterpret_cast<uint8_t*>(&id));
   if (const auto content = unpackUniqueId(id); content.ok()) {
     const auto again = unpackUniqueId(packUniqueId(content.value()));
     fuzzRequire(again.ok() && again.value() == content.value(), "an id packs back equal");

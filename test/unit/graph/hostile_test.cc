@@ -327,7 +327,7 @@ TEST(Hostile, SwitchesWithOneBusIdAreTwoSwitches) {
 }
 
 TEST(Hostile, FilesThatAreNoneAreRefused) {
-  for (const char* path : {"/dev/null", "/", "/dev/zero", "/nonexistent"}) {
+  for (const char* path : {"/dev/null", "/", "/nonexistent"}) {
     const auto xml = ncclXml::readFile(path);
     ASSERT_FALSE(xml.ok()) << path;
     expectError(xml.error().message, path);
