@@ -177,6 +177,36 @@ TEST(AlgHybridRing, IsOneRankADeviceOnTwoCycles) {
   EXPECT_FALSE(trn2(16).isHybridRing());
 }
 
+TEST(AlgDescribe, KnowsEveryPlatformAtEveryNodeCount) {
+  int described = 0;
+  for (const NeuronPlatform* platform : neuronPlatforms()) {
+    std::vector<NeuronPodShape> shapes{kNoPod};
+    shapes.insert(shapes.end(), platform->pods.begin(), platform->pods.end());
+    for (const int lnc : platform->lncs) {
+      for (const NeuronPodShape& shape : shapes) {
+        for (const int nodes : {1, 2, 4, 8, 16}) {
+          const encMachine machine{platform, lnc, shape, 0};
+          const auto cores = encDealtCores(machine, nodes, nodes * platform->logicalCores(lnc));
+          const auto s = encDescribe(machine, cores.value());
+          ASSERT_TRUE(s.ok()) << s.error().message;
+          EXPECT_EQ(s.value().local_rank_n, platform->logicalCores(lnc));
+          EXPECT_EQ(s.value().kangaringPaths > 0 || s.value().devices < 2,
+                    platform->family != NeuronFamily::Sunda || s.value().devices < 2)
+              << platform->name;
+          for (const Op op : kGatherReduce) {
+            for (const uint64_t bytes : {1000 * uint64_t{1}, 20 * kMiB}) {
+              const encAlgSelection selection = select(s.value(), op, bytes);
+              EXPECT_FALSE(nodes > 1 && selection.alg == Alg::Kangaring);
+            }
+          }
+          described++;
+        }
+      }
+    }
+  }
+  EXPECT_GT(described, 100);
+}
+
 TEST(AlgDescribe, RefusesGroupsThatAreNot) {
   const encMachine machine = machineOf({"trn2.48xlarge", 2, ""});
   EXPECT_HAS(encDealtCores(machine, 2, 3).error().message, "3 ranks on 2 nodes");
