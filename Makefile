@@ -202,4 +202,4 @@ clean:
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
 .PHONY: all tests check quickstart deps bench topo-golden bench-topo asan tsan ubsan fuzz lint docs format install clean
-.SECONDARY:
+.PRECIOUS: $(BUILD)/obj/%.o
