@@ -246,13 +246,13 @@ TEST(AlgText, TellsTheStoryOfEachAlgorithm) {
 
 TEST(AlgDocs, AreTheTables) {
   const std::string path = "docs/algorithms.md";
-  if (std::getenv("NCCOM_GOLDEN_WRITE") != nullptr) {
+  if (std::getenv("LIBNCCOM_GOLDEN_WRITE") != nullptr) {
     std::ofstream(path) << encAlgorithmsMarkdown();
   }
   std::ifstream file(path);
   std::stringstream text;
   text << file.rdbuf();
-  EXPECT_EQ(text.str(), encAlgorithmsMarkdown()) << "rewrite it with NCCOM_GOLDEN_WRITE=1";
+  EXPECT_EQ(text.str(), encAlgorithmsMarkdown()) << "rewrite it with LIBNCCOM_GOLDEN_WRITE=1";
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Programs as text, so that a change of a schedule shows in review. NCCOM_GOLDEN_WRITE=1 rewrites
-// the files.
+// Programs as text, so that a change of a schedule shows in review. LIBNCCOM_GOLDEN_WRITE=1
+// rewrites the files.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -38,7 +38,7 @@ TEST(Schedule, IsAsTheGoldenFilesSay) {
   for (const Golden& golden : goldens) {
     const std::string path = std::string("test/golden/schedule/") + golden.file;
     const std::string text = dumpAll(golden);
-    if (getenv("NCCOM_GOLDEN_WRITE") != nullptr) std::ofstream(path) << text;
+    if (getenv("LIBNCCOM_GOLDEN_WRITE") != nullptr) std::ofstream(path) << text;
     std::ifstream file(path);
     ASSERT_TRUE(file) << path << ": run from the root of the repository";
     std::stringstream wanted;

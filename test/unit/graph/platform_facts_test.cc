@@ -49,8 +49,7 @@ TEST(PlatformFacts, TablesAreAsRecorded) {
   for (const NeuronPlatform* platform : neuronPlatforms())
     text += described(*platform);
   const std::filesystem::path path = "test/golden/platform/devices.txt";
-  const char* mode = std::getenv("NCCOM_GOLDEN");
-  if (mode != nullptr && std::string(mode) == "write") std::ofstream(path) << text;
+  if (std::getenv("LIBNCCOM_GOLDEN_WRITE") != nullptr) std::ofstream(path) << text;
   if (!std::filesystem::exists(path)) {
     GTEST_SKIP() << path << " not found; run from the root of the repository";
   }

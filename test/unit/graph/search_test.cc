@@ -169,11 +169,10 @@ TEST(GraphXml, ErrorsSayWhichDeviceAndWhere) {
   expectError(graphError("<channel><gpu/></channel>", system), "lacks the attribute dev");
 }
 
-/// The golden file, or (NCCOM_GOLDEN=write) writes it.
+/// The golden file, or (LIBNCCOM_GOLDEN_WRITE=1) writes it.
 void expectGolden(const std::string& text, const std::string& name) {
   const std::filesystem::path path = "test/golden/graph/" + name;
-  const char* mode = std::getenv("NCCOM_GOLDEN");
-  if (mode != nullptr && std::string(mode) == "write") std::ofstream(path) << text;
+  if (std::getenv("LIBNCCOM_GOLDEN_WRITE") != nullptr) std::ofstream(path) << text;
   if (!std::filesystem::exists(path)) {
     GTEST_SKIP() << path << " not found; run from the root of the repository";
   }

@@ -275,8 +275,9 @@ TEST(TopoPaths, TrimKeepsWhatOneRankReaches) {
 
 /// Published topology files, where this checkout has them next to it.
 std::vector<std::filesystem::path> publishedFiles() {
-  const char* configured = std::getenv("NCCOM_TOPO_DIR");
-  const std::filesystem::path folder = configured != nullptr ? configured : "../shared/topo/xml";
+  const char* configured = std::getenv("LIBNCCOM_TOPO_CORPUS");
+  const std::filesystem::path corpus = configured != nullptr ? configured : "../shared/topo";
+  const std::filesystem::path folder = corpus / "xml";
   std::vector<std::filesystem::path> files;
   if (!std::filesystem::is_directory(folder)) return files;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
@@ -287,7 +288,7 @@ std::vector<std::filesystem::path> publishedFiles() {
 
 TEST(TopoFiles, PublishedOnesRoundTripAndHaveRings) {
   const auto files = publishedFiles();
-  if (files.empty()) GTEST_SKIP() << "no folder of published topologies; set NCCOM_TOPO_DIR";
+  if (files.empty()) GTEST_SKIP() << "no folder of published topologies; set LIBNCCOM_TOPO_CORPUS";
   for (const std::filesystem::path& file : files) {
     ASSERT_OK(xml, ncclXml::readFile(file));
     const auto loaded = ncclTopoGetSystemFromXml(xml);
