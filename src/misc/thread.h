@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <initializer_list>
+
 namespace nccom {
 
 /// Names the calling thread (15 characters) and blocks all signals that can be blocked: handlers
