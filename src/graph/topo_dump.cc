@@ -237,7 +237,12 @@ class SystemWriter {
     const char* tclass = remote.type == Type::Cpu ? "0x068001" : "0x068000";
     setXml(xmlLink, "target", isDevice ? system_.at(remote).pci.busId : std::string(kNvsTarget));
     writeBandwidth(xmlLink, bwGBps, sm);
-    setXml(xmlLink, "tclass", isDevice ? system_.at(remote).pci.pciClass : std::string(tclass));
+    setXml(xmlLink, "tclass", isDevice ? deviceClass(system_.at(remote)) : std::string(tclass));
+  }
+
+  /// The class of a device, whatever its own element says: a link must lead to one.
+  static std::string deviceClass(const ncclTopoNode& dev) {
+    return nodeTypeOfClass(dev.pci.pciClass) == Type::Gpu ? dev.pci.pciClass : "0x03";
   }
 
   /// As a number of standard links where it is one, else as one link that states its rate.

@@ -125,6 +125,14 @@ TEST(Topo, RoundTripsThroughXml) {
   expectRoundTrip(load(kMixed).system, "mixed");
 }
 
+TEST(Topo, RoundTripsWhenADeviceHasAnotherClass) {
+  for (const char* pciClass : {"0x040000", "2x030200", ""}) {
+    const std::string odd = std::string("busid=\"0000:02:00.0\" class=\"") + pciClass + "\"";
+    expectRoundTrip(load(replaced(kMixed, "busid=\"0000:02:00.0\" class=\"0x030200\"", odd)).system,
+                    pciClass);
+  }
+}
+
 TEST(Topo, RoundTripsWithPartsOfAChip) {
   std::string text = R"(<system version="1"><cpu numaid="0" arch="arm64" affinity="f">)";
   for (const char* bus : {"0000:01:00.0", "0000:02:00.0"}) {
