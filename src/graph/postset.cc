@@ -328,7 +328,8 @@ Result<ncclGlobalChannels> ncclTopoConnect(const std::vector<int>& nodeOf,
   channels.nSearched = std::min(nSearched, static_cast<int>(joined.sources.size()));
   channels.bwIntra = joined.merged.bwIntra;
   channels.bwInter = joined.merged.bwInter;
-  channels.treeDepth = static_cast<int>(nodeOf.size() / nHosts) + std::bit_width(nHosts) - 2;
+  const auto hostDepth = static_cast<int>(std::bit_width(nHosts)) - 1;
+  channels.treeDepth = static_cast<int>(nodeOf.size() / nHosts) - 1 + hostDepth;
   for (int c = 0; c < static_cast<int>(joined.sources.size()); c++) {
     const int source = joined.sources[c];
     const auto same = std::find(joined.sources.begin(), joined.sources.begin() + c, source);

@@ -122,7 +122,8 @@ class Model {
       case Algorithm::Ring:
         return base + ringLatency(collective, protocol);
       case Algorithm::Tree: {
-        const auto chain = static_cast<float>(input_.nRanks / input_.nNodes - 1);
+        const int perHost = input_.nRanks / input_.nNodes;
+        const auto chain = static_cast<float>(perHost - 1);
         const auto depth = static_cast<float>(log2Of(static_cast<uint64_t>(input_.nNodes)));
         return base +
                2 * (chain * inHost(algorithm, protocol) + depth * between(algorithm, protocol));
