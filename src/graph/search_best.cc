@@ -113,6 +113,25 @@ class BestRing {
   std::map<int, Value> trees_;  // by channels
 };
 
+constexpr int kBothSearches = 64;  // GPUs up to which NCCL's search takes a fraction of a second
+
+/// Where a guided search may miss what NCCL's finds in bearable time: a fabric without switches.
+bool isWorthBoth(const ncclTopoSystem& system) {
+  return isGuided(system, minSm(system)) && system.count(Type::Gpu) <= kBothSearches &&
+         system.nodes(Type::Nvs).empty();
+}
+
+/// A guided search may run out of steps where NCCL's happens on something better.
+ncclTopoGraph notBelowNccl(const ncclTopoSystem& system, const ncclTopoGraph& wanted,
+                           ncclTopoGraph found) {
+  ncclTopoGraph nccl = searchAsNccl(system, wanted);
+  if (valueOf(system, nccl) <= valueOf(system, found)) return found;
+  nccl.why = std::move(found.why);
+  nccl.why.push_back("NCCL's own order of trying finds " + std::to_string(nccl.nChannels) +
+                     " channels instead of " + std::to_string(found.nChannels) + ": kept");
+  return nccl;
+}
+
 }  // namespace
 
 ncclTopoGraph searchAsNccl(const ncclTopoSystem& system, const ncclTopoGraph& wanted) {
@@ -126,8 +145,10 @@ ncclTopoGraph searchBest(const ncclTopoSystem& system, const ncclTopoGraph& want
   const SearchBudgets budgets = guide ? guidedBudgets(system, wanted.maxChannels) : kBestBudgets;
   BestLadder ladder(system, wanted, guide, budgets);
   ncclTopoGraph found = ladder->climb();
+  if (isWorthBoth(system)) return notBelowNccl(system, wanted, std::move(found));
+  if (guide) return found;
   const bool mayHarmTree =
-      wanted.pattern == ncclTopoPattern::Ring && !guide && ladder->incumbents().size() > 1;
+      wanted.pattern == ncclTopoPattern::Ring && ladder->incumbents().size() > 1;
   return mayHarmTree ? BestRing(system, wanted).choose(*ladder, std::move(found)) : found;
 }
 
