@@ -78,7 +78,7 @@ Result<TopoAnswer> runTopo(const TopoSource& source, const TopoMode& mode,
     return answer;
   }
   for (PipelineHost& host : answer.topology.hosts)
-    host.gpus = mode.gpus;
+    if (!mode.gpus.empty()) host.gpus = mode.gpus;
   answer.result = TRY(runPipeline(answer.topology.hosts, options));
   return answer;
 }

@@ -139,7 +139,7 @@ void printGraph(std::string& out, const char* name, const ncclTopoGraph& graph) 
 }
 
 void printNeuron(std::string& out, const NeuronFabric& fabric, const NeuronGraph& graph) {
-  print(out, "\nNeuron search (%s): %d channels of %s GB/s, %zu tours of the devices\n",
+  print(out, "\nNeuron search (%s), which the library uses: %d channels of %s GB/s, %zu tours\n",
         neuronCalculator(fabric.family), graph.ring.nChannels, rateText(graph.ring.bwIntra).c_str(),
         graph.tours.size());
   for (size_t t = 0; t < graph.tours.size(); t++)
@@ -185,11 +185,18 @@ void printGlobal(std::string& out, const PipelineResult& result) {
     out += rankList(global.rings[c]) + "\n";
     c = last;
   }
-  for (size_t c = 0; c < global.trees.size(); c++) {
+  const auto rootOf = [&](size_t c) {
     const auto root = std::find_if(global.trees[c].begin(), global.trees[c].end(),
                                    [](const ncclTree& place) { return place.up == -1; });
-    print(out, "  tree %zu:  root %d", c, static_cast<int>(root - global.trees[c].begin()));
-    print(out, ", at most %d hops deep\n", global.treeDepth);
+    return static_cast<int>(root - global.trees[c].begin());
+  };
+  for (size_t c = 0; c < global.trees.size(); c++) {
+    size_t last = c;
+    while (last + 1 < global.trees.size() && rootOf(last + 1) == rootOf(c))
+      last++;
+    print(out, last == c ? "  tree %zu:  " : "  tree %zu-%zu:  ", c, last);
+    print(out, "root %d, at most %d hops deep\n", rootOf(c), global.treeDepth);
+    c = last;
   }
 }
 

@@ -1,6 +1,7 @@
 #include "tools/nccom/topology.h"
 
 #include <filesystem>
+#include <numeric>
 #include <tuple>
 #include <utility>
 
@@ -18,6 +19,11 @@ class ClusterLoader {
   Status add(const ClusterHost& host) {
     PipelineHost made;
     made.xml = TRY(documentOf(host));
+    const auto nGpus = static_cast<int>(TRY(topoGpus(*made.xml)).size());
+    if (host.nDevices < nGpus) {  // the cluster offers the first ones only
+      made.gpus.resize(host.nDevices);
+      std::iota(made.gpus.begin(), made.gpus.end(), 0);
+    }
     if (host.neuron != nullptr) {
       made.fabric = TRY(fabricOf(host));
       made.fabricHost = host.podNode < 0 ? 0 : host.podNode;
