@@ -11,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "graph/graph.h"
 #include "graph/search.h"
 #include "graph_test_util.h"
 
@@ -229,6 +230,25 @@ TEST(SearchBest, IsNeverWorseThanNccl) {
     for (const bool inter : {false, true}) {
       SCOPED_TRACE(nameOf(box, inter));
       const ncclTopoSystem system = systemOf(boxText(box), inter);
+      const Graphs nccl = graphsOf(system, ncclTopoSearch::Nccl);
+      const Graphs best = graphsOf(system, ncclTopoSearch::Best);
+      EXPECT_GE(valueOf(best.ring), valueOf(nccl.ring));
+      EXPECT_GE(valueOf(best.tree), valueOf(nccl.tree));
+    }
+  }
+}
+
+TEST(SearchBest, IsNeverWorseThanNcclOnTorusAndRingPlatforms) {
+  for (const char* name : {"trn1.32xlarge", "trn1n.32xlarge", "inf2.48xlarge", "trn2.48xlarge"}) {
+    ASSERT_OK(platform, findPlatform(name));
+    ASSERT_OK(xml, neuronTopoGetXml(*platform, 0));
+    std::vector<LocalRank> ranks;
+    for (int dev = 0; dev < platform->logicalCores(platform->defaultLnc); dev++)
+      ranks.push_back({dev, dev});
+    ASSERT_TRUE(setRanks(xml, ranks).ok());
+    for (const bool inter : {false, true}) {
+      SCOPED_TRACE(std::string(name) + (inter ? " with network" : ""));
+      const ncclTopoSystem system = systemOf(xml.toText(), inter);
       const Graphs nccl = graphsOf(system, ncclTopoSearch::Nccl);
       const Graphs best = graphsOf(system, ncclTopoSearch::Best);
       EXPECT_GE(valueOf(best.ring), valueOf(nccl.ring));
