@@ -272,7 +272,10 @@ Result<PipelineResult> runPipeline(const std::vector<PipelineHost>& hosts,
                                    const PipelineOptions& options) {
   if (hosts.empty()) return fail(ncclInvalidArgument, "no host");
   if (options.clique && hosts[0].fabric != nullptr) {
-    return fail(ncclInvalidArgument, "an NVLink clique of Trainium hosts");
+    return fail(
+        ncclInvalidArgument,
+        "NVLink cliques are for hosts of a topology file; the hosts of Trainium pods are joined as "
+        "their cluster says (trn2-ultraserver)");
   }
   PipelineResult result;
   TRY(checkDocuments(hosts, result.notes));

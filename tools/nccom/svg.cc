@@ -15,9 +15,32 @@ constexpr std::array<const char*, 12> kColours = {"#d62728", "#1f77b4", "#2ca02c
                                                   "#9467bd", "#17a2b8", "#e377c2", "#8c564b",
                                                   "#bcbd22", "#4b0082", "#006400", "#b8860b"};
 
+/// Bytes of the UTF-8 character that starts at `i`; 0: none does.
+size_t utf8Length(const std::string& text, size_t i) {
+  const auto first = static_cast<unsigned char>(text[i]);
+  const size_t length = first < 0x80   ? 1
+                        : first < 0xc2 ? 0
+                        : first < 0xe0 ? 2
+                        : first < 0xf0 ? 3
+                        : first < 0xf5 ? 4
+                                       : 0;
+  if (i + length > text.size()) return 0;
+  for (size_t k = 1; k < length; k++) {
+    if ((static_cast<unsigned char>(text[i + k]) & 0xc0) != 0x80) return 0;
+  }
+  return length;
+}
+
 std::string escaped(const std::string& text) {
   std::string out;
-  for (const char c : text) {
+  for (size_t i = 0; i < text.size(); i++) {
+    const size_t length = utf8Length(text, i);
+    if (length > 1) {
+      out += text.substr(i, length);
+      i += length - 1;
+      continue;
+    }
+    const char c = length == 1 ? text[i] : '?';
     switch (c) {
       case '&':
         out += "&amp;";

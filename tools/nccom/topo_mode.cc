@@ -19,6 +19,8 @@ std::vector<GpuSet> namedSets() {
   return {{"1", {0}}, {"2", {0, 1}}, {"3", {0, 1, 5}}, {"4e", {0, 2, 4, 6}}};
 }
 
+constexpr int kMaxCliqueHosts = 64;  // in one system, whose paths grow with the square
+
 /// The number that `text` is, -1 if it is none or above `max`.
 int numberOf(std::string_view text, int max) {
   int value = -1;
@@ -30,8 +32,8 @@ int numberOf(std::string_view text, int max) {
 
 Error badMode(const std::string& text) {
   return fail(ncclInvalidArgument,
-              "mode '%s': expected d0, d1, p<hosts>, m<hosts> or g<1|2|3|4e>n<hosts>",
-              text.c_str());
+              "mode '%s': expected d0, d1, p<hosts>, m<hosts> (at most %d) or g<1|2|3|4e>n<hosts>",
+              text.c_str(), kMaxCliqueHosts);
 }
 
 }  // namespace
@@ -58,7 +60,8 @@ Result<TopoMode> parseMode(const std::string& text) {
   } else if (!text.starts_with("p")) {
     return badMode(text);
   }
-  mode.nHosts = numberOf(hosts.substr(1), kMaxHosts);
+  const bool isClique = mode.kind == TopoMode::Kind::Clique;
+  mode.nHosts = numberOf(hosts.substr(1), isClique ? kMaxCliqueHosts : kMaxHosts);
   if (mode.nHosts < 1) return badMode(text);
   return mode;
 }

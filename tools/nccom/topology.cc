@@ -84,7 +84,8 @@ Result<std::vector<int>> orderHosts(const NeuronCluster& cluster, const Topology
 Status loadCluster(const TopoSource& source, int nHosts, Topology& topology) {
   const NeuronCluster cluster = TRY(parseCluster(source.platform, source.lnc));
   if (nHosts > 1 && cluster.hostCount() > 1) {
-    return fail(ncclInvalidArgument, "%d hosts asked for, but %s has %d of its own", nHosts,
+    return fail(ncclInvalidArgument,
+                "%d hosts asked for, but %s is a cluster, which says itself that it has %d", nHosts,
                 source.platform.c_str(), cluster.hostCount());
   }
   ClusterLoader loader(topology);

@@ -22,8 +22,8 @@ TEST(Mode, SaysWhatIsComputed) {
 }
 
 TEST(Mode, RefusesAllElse) {
-  for (const char* text : {"", "d", "d2", "p", "p0", "p-1", "px", "p1x", "m0", "g", "g1", "gn1",
-                           "g5n1", "g1n", "g1n0", "p99999999999", "q1", " p1"}) {
+  for (const char* text : {"", "d", "d2", "p", "p0", "p-1", "px", "p1x", "m0", "m65", "g", "g1",
+                           "gn1", "g5n1", "g1n", "g1n0", "p99999999999", "q1", " p1"}) {
     EXPECT_FALSE(parseMode(text).ok()) << text;
   }
 }

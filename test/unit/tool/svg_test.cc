@@ -1,3 +1,5 @@
+#include "tools/nccom/svg.h"
+
 #include <map>
 #include <set>
 
@@ -83,6 +85,16 @@ TEST(Svg, AnyPlatformCanBeDrawn) {
     read(answerSvg(answer), picture);
     EXPECT_FALSE(picture.texts.empty());
   }
+}
+
+TEST(Svg, NamesOfAnyBytesGiveADocument) {
+  Svg svg;
+  svg.text({0, 0}, "caf\u00e9 <&\"\x01>");
+  svg.text({0, 0}, "\xff\xfe \xc3 \xe2\x82");
+  Picture picture;
+  read(svg.finish(), picture);
+  EXPECT_TRUE(picture.hasTextWith("caf\u00e9 <&\" >"));
+  EXPECT_TRUE(picture.hasTextWith("?? ? ??"));
 }
 
 TEST(RingGroups, JoinWhatGoesTheSameWay) {
