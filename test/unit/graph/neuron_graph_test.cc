@@ -122,34 +122,39 @@ TEST(NeuronGraph, EveryHostAndSubsetGetsChannelsOverItsLinks) {
   }
 }
 
+void expectHostsJoin(const NeuronHostSpec& spec) {
+  const int perHost = spec.platform->logicalCores(spec.lnc);
+  ASSERT_OK(host, neuronHost(spec));
+  ASSERT_OK(graph, neuronTopoGetGraph(host.fabric, host.system));
+  std::vector<ncclTopoRanks> all(static_cast<size_t>(spec.nHosts * perHost));
+  std::vector<int> nodeOf;
+  for (int node = 0; node < spec.nHosts; node++) {
+    ncclTopoGraph ring = graph.ring;
+    for (std::vector<int>& order : ring.intra) {
+      for (int& rank : order)
+        rank += node * perHost;
+    }
+    ASSERT_TRUE(ncclTopoPresetHost(ring, ring, all).ok());
+    nodeOf.insert(nodeOf.end(), perHost, node);
+  }
+  ASSERT_OK(rings, ncclTopoConnect(nodeOf, all, {.max = 32}));
+  for (const std::vector<int>& ring : rings.rings) {
+    int crossings = 0;
+    for (size_t i = 0; i < ring.size(); i++)
+      crossings += nodeOf[ring[i]] != nodeOf[ring[(i + 1) % ring.size()]] ? 1 : 0;
+    EXPECT_EQ(crossings, spec.nHosts > 1 ? spec.nHosts : 0);
+  }
+}
+
 /// The whole of each platform, on one, two and four hosts, joined.
 TEST(NeuronGraph, HostsOfEveryPlatformJoinIntoRings) {
   for (const NeuronPlatform* platform : neuronPlatforms()) {
-    const int lnc = platform->defaultLnc;
-    for (const int nHosts : {1, 2, 4}) {
-      NeuronHostSpec spec{.platform = platform, .lnc = lnc, .nHosts = nHosts};
-      spec.cores = coresOf(*platform, lnc, firstDevices(platform->deviceCount()));
-      SCOPED_TRACE(nameOf(spec));
-      const int perHost = platform->logicalCores(lnc);
-      ASSERT_OK(host, neuronHost(spec));
-      ASSERT_OK(graph, neuronTopoGetGraph(host.fabric, host.system));
-      std::vector<ncclTopoRanks> all(static_cast<size_t>(nHosts * perHost));
-      std::vector<int> nodeOf;
-      for (int node = 0; node < nHosts; node++) {
-        ncclTopoGraph ring = graph.ring;
-        for (std::vector<int>& order : ring.intra) {
-          for (int& rank : order)
-            rank += node * perHost;
-        }
-        ASSERT_TRUE(ncclTopoPresetHost(ring, ring, all).ok());
-        nodeOf.insert(nodeOf.end(), perHost, node);
-      }
-      ASSERT_OK(rings, ncclTopoConnect(nodeOf, all, {.max = 32}));
-      for (const std::vector<int>& ring : rings.rings) {
-        int crossings = 0;
-        for (size_t i = 0; i < ring.size(); i++)
-          crossings += nodeOf[ring[i]] != nodeOf[ring[(i + 1) % ring.size()]] ? 1 : 0;
-        EXPECT_EQ(crossings, nHosts > 1 ? nHosts : 0);
+    for (const int lnc : platform->lncs) {
+      for (const int nHosts : {1, 2, 4}) {
+        NeuronHostSpec spec{.platform = platform, .lnc = lnc, .nHosts = nHosts};
+        spec.cores = coresOf(*platform, lnc, firstDevices(platform->deviceCount()));
+        SCOPED_TRACE(nameOf(spec));
+        expectHostsJoin(spec);
       }
     }
   }
