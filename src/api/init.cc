@@ -1,9 +1,11 @@
 // Communicators: made, asked, ended; the library's version and errors.
+#include <memory>
 #include <string>
 
 #include "api/guard.h"
 #include "comm/bootstrap.h"
 #include "comm/comm.h"
+#include "comm/joining.h"
 #include "comm/process.h"
 
 namespace nccom {
@@ -12,7 +14,8 @@ namespace {
 /// Joins in this thread, or at the end of the group in one of its own. *out is set when it is done.
 Status join(Process& process, const CommRequest& request, ncclComm_t* out) {
   *out = nullptr;
-  return groupAddInit([&process, request, out]() -> Status {
+  const auto hold = std::make_shared<Joining::Hold>(process.joining(), request.id);
+  return groupAddInit([&process, request, out, hold]() -> Status {
     logSetRank(request.rank);
     *out = makeHandle(TRY(Communicator::create(process, request)));
     return Ok{};

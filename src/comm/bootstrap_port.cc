@@ -13,7 +13,8 @@ constexpr std::chrono::milliseconds kStrangerTime{10000};  // to say a complete 
 // A rank listens before it checks in, so a port that refuses has ended; the time is for queues that
 // overflow when very many connect at once.
 constexpr std::chrono::milliseconds kRefusedTime{3000};
-constexpr int kLookAgainMs = 100;  // while strangers have to be timed out
+constexpr int kLookAgainMs = 100;  // while strangers have to be timed out, or accepting fails
+constexpr std::chrono::milliseconds kAcceptPatience{2000};  // with callers that cannot be accepted
 
 }  // namespace
 
@@ -48,19 +49,22 @@ Result<Socket> BootstrapPort::connectTo(int peer, const SocketAddress& to, Hello
 Status BootstrapPort::wait(std::span<pollfd> fds, const Deadline& deadline) {
   if (deadline.aborted()) return fail(ncclInternalError, "aborted");
   fds_.assign(fds.begin(), fds.end());
-  fds_.push_back({listener_.fd(), POLLIN, 0});
+  // A listener whose callers cannot be accepted stays readable: look again, do not spin.
+  fds_.push_back({failing_ ? -1 : listener_.fd(), POLLIN, 0});
   for (const Pending& pending : pending_)
     fds_.push_back({pending.socket.fd(), POLLIN, 0});
   for (const auto& [from, incoming] : incoming_)
     fds_.push_back({incoming.ended.empty() ? incoming.socket.fd() : -1, POLLIN, 0});
-  const int most = pending_.empty() ? 1000 : kLookAgainMs;
+  const int most = pending_.empty() && !failing_ ? 1000 : kLookAgainMs;
   const int ready = poll(fds_.data(), fds_.size(), deadline.sleepMs(most));
   if (ready < 0 && errno != EINTR) return fail(ncclSystemError, "poll: %s", strerror(errno));
   std::copy_n(fds_.begin(), fds.size(), fds.begin());
   const auto isReady = [](const pollfd& entry) { return entry.revents != 0; };
   const auto ours = fds_.begin() + static_cast<ptrdiff_t>(fds.size());
   bool moved = std::any_of(fds.begin(), fds.end(), isReady);
-  if (!pending_.empty() || std::any_of(ours, fds_.end(), isReady)) moved |= takeIn();
+  if (failing_ || !pending_.empty() || std::any_of(ours, fds_.end(), isReady)) moved |= takeIn();
+  // Strangers may hold the descriptors, and will be dropped.
+  if (failing_ && pending_.empty() && Clock::now() >= failing_->until) return failing_->error;
   if (!moved && deadline.passed()) {
     return fail(ncclRemoteError, "no progress within %lld ms (NEURON_CCOM_SOCK_TIMEOUT)",
                 static_cast<long long>(deadline.length().count()));
@@ -97,10 +101,11 @@ bool BootstrapPort::acceptAll() {
   bool any = false;
   while (true) {
     auto accepted = listener_.tryAccept();
-    if (!accepted.ok()) {  // out of descriptors, say: whoever waits for a caller has a deadline
-      INFO(kLogBootstrap, "bootstrap: %s", accepted.error().message.c_str());
+    if (!accepted.ok()) {
+      if (!failing_) failing_ = {accepted.error(), Clock::now() + kAcceptPatience};
       return any;
     }
+    failing_.reset();
     if (!accepted.value()) return any;
     any = true;
     Pending pending;

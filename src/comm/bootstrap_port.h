@@ -58,6 +58,7 @@ class BootstrapPort {
   ///
   /// @error  ncclInternalError  `deadline` was aborted
   /// @error  ncclRemoteError    `deadline` has passed
+  /// @error  ncclSystemError    callers cannot be accepted: out of descriptors, say
   Status wait(std::span<pollfd> fds, const Deadline& deadline);
 
   struct Caller {
@@ -112,6 +113,11 @@ class BootstrapPort {
   int rank_, nRanks_;
   const std::atomic<uint32_t>* abortFlag_;
   ProcessName name_ = ownName();
+  struct Failing {  // no caller could be accepted
+    Error error;
+    Clock::time_point until;  // for so long is it borne
+  };
+  std::optional<Failing> failing_;
   std::list<Pending> pending_;
   std::map<std::pair<HelloKind, int>, Caller> callers_;
   std::map<int, Incoming> incoming_;

@@ -19,6 +19,7 @@ namespace {
 constexpr std::chrono::milliseconds kStrangerTime{10000};  // to say a complete check-in
 constexpr std::chrono::milliseconds kAnswerTime{10000};    // to take the answer
 constexpr std::chrono::milliseconds kAcceptPause{100};
+constexpr std::chrono::milliseconds kAcceptPatience{2000};  // with ranks that cannot be accepted
 constexpr size_t kRanksListed = 10;
 constexpr rlim_t kFilesARank = 8;  // descriptors if all ranks live in this process
 constexpr rlim_t kFilesBeside = 256;
@@ -97,7 +98,7 @@ Result<ncclUniqueId> BootstrapRoots::getUniqueId(const BootstrapConfig& config) 
     return listener.session == 0 && host == interface.address;
   });
   if (at == listeners_.end()) {
-    Listener listener{TRY(ListenSocket::open(interface.address)), 0, {}};
+    Listener listener{TRY(ListenSocket::open(interface.address)), 0, {}, {}};
     at = listeners_.insert(listeners_.end(), std::move(listener));
     INFO(kLogBootstrap, "bootstrap root listens at %s (%s)", at->socket.address().text().c_str(),
          interface.name.c_str());
@@ -129,7 +130,7 @@ Status BootstrapRoots::serve(const BootstrapId& id, int nRanks, const BootstrapC
                 id.root.text().c_str(), socket.error().message.c_str());
   }
   TRY(begin());
-  listeners_.push_back({std::move(socket).value(), id.secret, {}});
+  listeners_.push_back({std::move(socket).value(), id.secret, {}, {}});
   Session& session = sessions_[id.secret];
   session.secret = id.secret;
   session.timeout = config.timeout();
@@ -195,16 +196,40 @@ int BootstrapRoots::pollAll(std::vector<pollfd>& fds) {
 void BootstrapRoots::acceptAll(Listener& listener) {
   while (true) {
     auto accepted = listener.socket.tryAccept();
-    if (!accepted.ok()) {  // out of descriptors: those that wait in the queue keep waiting
-      WARN("bootstrap root: %s", accepted.error().message.c_str());
-      listener.pauseUntil = Clock::now() + kAcceptPause;
+    if (!accepted.ok()) {
+      acceptFailed(listener, accepted.error());
       return;
     }
+    listener.failingSince.reset();
     if (!accepted.value()) return;
     Visitor visitor;
     visitor.socket = std::move(accepted).value();
     visitor.until = Clock::now() + kStrangerTime;
     visitors_.push_back(std::move(visitor));
+  }
+}
+
+/// Out of descriptors: those that wait in the queue keep waiting for a while. Strangers may hold
+/// the descriptors, and will be dropped; ranks that have checked in would hold them until all have
+/// come.
+void BootstrapRoots::acceptFailed(Listener& listener, const Error& error) {
+  const auto now = Clock::now();
+  listener.pauseUntil = now + kAcceptPause;
+  if (!listener.failingSince) {
+    WARN("bootstrap root: %s", error.message.c_str());
+    listener.failingSince = now;
+  }
+  const bool strangers = std::any_of(visitors_.begin(), visitors_.end(), [](const Visitor& v) {
+    return v.session == nullptr && !v.gone;
+  });
+  if (strangers || now - *listener.failingSince < kAcceptPatience) return;
+  for (auto& [secret, session] : sessions_) {
+    const bool isServed = listener.session == 0 ? !session.fromCommId : listener.session == secret;
+    if (!isServed || !session.begun || session.used || session.code != ncclSuccess) continue;
+    failSession(session, error.code,
+                "the bootstrap root can take in no more than " +
+                    std::to_string(session.ranks.size()) + " of " + std::to_string(session.nRanks) +
+                    " ranks: " + error.message);
   }
 }
 

@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -90,8 +91,9 @@ class BootstrapRoots {
   };
   struct Listener {
     ListenSocket socket;
-    uint64_t session = 0;          // secret of the only one it serves; 0: all
-    Clock::time_point pauseUntil;  // after a failed accept
+    uint64_t session = 0;                           // secret of the only one it serves; 0: all
+    Clock::time_point pauseUntil;                   // after a failed accept
+    std::optional<Clock::time_point> failingSince;  // none has succeeded since
   };
 
   Status begin();  // starts the thread if it does not run
@@ -99,6 +101,7 @@ class BootstrapRoots {
   void run();
   int pollAll(std::vector<pollfd>& fds);  // milliseconds to wait
   void acceptAll(Listener& listener);
+  void acceptFailed(Listener& listener, const Error& error);
   void step(Visitor& visitor);
   void readCheckIn(Visitor& visitor);
   void admit(Visitor& visitor);

@@ -59,9 +59,9 @@ Result<std::shared_ptr<Communicator>> CommBuilder::build() {
     return comm_->bootstrap_->barrier("ready");
   }();
   if (!joined.ok()) {
-    // The others stop waiting for us. What they said first is the cause, if they did.
+    // The others stop waiting for us. What they said first is the cause, unless it is ours.
     comm_->failWith(joined.error());
-    const Error cause = comm_->state().error();
+    const Error cause = isConsequence(joined.error()) ? comm_->state().error() : joined.error();
     self.failOthers(cause);
     return cause;
   }

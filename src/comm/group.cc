@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "comm/comm.h"
+#include "comm/joining.h"
 
 namespace nccom {
 namespace {
@@ -32,13 +33,11 @@ thread_local Group group;
 /// The failure that tells most: one rank's own trouble rather than what it did to the others.
 Status rootCause(std::vector<Status>& results) {
   Status* worst = nullptr;
-  const auto isConsequence = [](const Status& status) {
-    const ncclResult_t code = status.error().code;
-    return code == ncclRemoteError || code == ncclInternalError || code == ncclTimeout;
-  };
   for (Status& result : results) {
     if (result.ok()) continue;
-    if (worst == nullptr || (isConsequence(*worst) && !isConsequence(result))) worst = &result;
+    const bool tellsMore =
+        worst != nullptr && isConsequence(worst->error()) && !isConsequence(result.error());
+    if (worst == nullptr || tellsMore) worst = &result;
   }
   if (worst == nullptr) return Ok{};
   return std::move(*worst);

@@ -5,8 +5,32 @@
 
 namespace nccom {
 
+namespace {
+
+std::string keyOf(const ncclUniqueId& id) {
+  return {id.internal, sizeof id.internal};
+}
+
+}  // namespace
+
+bool isConsequence(const Error& error) {
+  return error.code == ncclRemoteError || error.code == ncclInternalError ||
+         error.code == ncclTimeout;
+}
+
+Joining::Hold::Hold(Joining& joining, const ncclUniqueId& id) : joining_(joining), key_(keyOf(id)) {
+  const std::lock_guard lock(joining_.mutex_);
+  joining_.groups_[key_].holds++;
+}
+
+Joining::Hold::~Hold() {
+  const std::lock_guard lock(joining_.mutex_);
+  const auto found = joining_.groups_.find(key_);
+  if (--found->second.holds == 0) joining_.groups_.erase(found);
+}
+
 Joining::Member::Member(Joining& joining, const ncclUniqueId& id, Fail failed)
-    : joining_(joining), key_(id.internal, sizeof id.internal), failed_(std::move(failed)) {
+    : joining_(joining), key_(keyOf(id)), failed_(std::move(failed)), hold_(joining, id) {
   const std::lock_guard lock(joining_.mutex_);
   Group& group = joining_.groups_[key_];
   group.members.push_back(this);
@@ -15,9 +39,7 @@ Joining::Member::Member(Joining& joining, const ncclUniqueId& id, Fail failed)
 
 Joining::Member::~Member() {
   const std::lock_guard lock(joining_.mutex_);
-  const auto found = joining_.groups_.find(key_);
-  std::erase(found->second.members, this);
-  if (found->second.members.empty()) joining_.groups_.erase(found);
+  std::erase(joining_.groups_[key_].members, this);
 }
 
 void Joining::Member::failOthers(const Error& error) {

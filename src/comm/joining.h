@@ -13,10 +13,27 @@
 
 namespace nccom {
 
+/// Whether a rank's failure may be but what another one's did to it.
+bool isConsequence(const Error& error);
+
 class Joining {
  public:
   /// Fails a rank; must not block, nor call the Joining back.
   using Fail = std::function<void(const Error&)>;
+
+  /// Keeps in mind what has failed of an id: for ranks that are to join together, of which the last
+  /// may start when the first have ended.
+  class Hold {
+   public:
+    Hold(Joining& joining, const ncclUniqueId& id);
+    ~Hold();
+    Hold(const Hold&) = delete;
+    Hold& operator=(const Hold&) = delete;
+
+   private:
+    Joining& joining_;
+    const std::string key_;
+  };
 
   /// A rank that is joining; it has ended when the object goes.
   class Member {
@@ -33,10 +50,12 @@ class Joining {
     Joining& joining_;
     const std::string key_;
     Fail failed_;
+    const Hold hold_;
   };
 
  private:
   struct Group {
+    int holds = 0;
     std::vector<Member*> members;
     bool failed = false;
     Error error;  // of the first that failed
