@@ -224,10 +224,13 @@ std::vector<encConnection> CommBuilder::ringConnections() const {
     const int next = ring[(self + 1) % n];
     if (!info.sameNode(prev, info.rank)) {
       wanted.push_back(
-          {prev, channel, false, layout.semaphore(encRingSemaphore::NetReceived, channel)});
+          {prev, channel, false,
+           layout.pipe(encPipeKind::Ring, channel).semaphore(encPipeSemaphore::NetReceived)});
     }
     if (!info.sameNode(next, info.rank)) {
-      wanted.push_back({next, channel, true, layout.semaphore(encRingSemaphore::NetSent, channel)});
+      wanted.push_back(
+          {next, channel, true,
+           layout.pipe(encPipeKind::Ring, channel).semaphore(encPipeSemaphore::NetSent)});
     }
   }
   return wanted;

@@ -8,6 +8,12 @@
 
 namespace nccom {
 
+namespace {
+
+constexpr size_t kMaxSources = 64;  // of a transfer of the device
+
+}  // namespace
+
 encDesc encWait(encStep step, int raisedBy, uint32_t semaphore, int64_t value) {
   encDesc desc;
   desc.type = encDescType::Wait;
@@ -48,21 +54,89 @@ encBuilder::encBuilder(const enc_comm_info& info, const encTask& task, std::stri
 
 size_t encBuilder::addQueue(uint32_t channel) {
   program_.queues.push_back({channel, {}});
+  sections_.push_back(section_);
   return program_.queues.size() - 1;
+}
+
+size_t encBuilder::mainQueue(uint32_t channel) {
+  const auto found = mainQueues_.find(channel);
+  if (found != mainQueues_.end()) return found->second;
+  return mainQueues_[channel] = addQueue(channel);
 }
 
 void encBuilder::beginBlock(size_t queue, uint64_t repeat) {
   NCCL_CHECK(repeat > 0);
   program_.queues[queue].blocks.push_back({repeat, {}});
+  sections_[queue] = section_;
 }
 
 void encBuilder::append(size_t queue, encDesc desc) {
-  if (program_.queues[queue].blocks.empty()) beginBlock(queue, 1);
+  if (program_.queues[queue].blocks.empty() || sections_[queue] != section_) {
+    beginBlock(queue, repeat_);
+  }
   program_.queues[queue].blocks.back().descs.push_back(std::move(desc));
 }
 
-encBlock& encBuilder::block(size_t queue) {
-  return program_.queues[queue].blocks.back();
+void encBuilder::beginLoop(uint64_t repeat) {
+  NCCL_CHECK(repeat_ == 1 && repeat > 0);
+  repeat_ = repeat;
+  section_++;
+}
+
+void encBuilder::endLoop() {
+  for (size_t queue = 0; queue < program_.queues.size(); queue++) {
+    if (sections_[queue] != section_ || repeat_ == 1) continue;
+    for (encDesc& desc : program_.queues[queue].blocks.back().descs) {
+      if (desc.type != encDescType::Wait) continue;
+      desc.stride = static_cast<int64_t>(expected_[desc.semaphore].inIteration);
+    }
+  }
+  for (auto& [semaphore, expected] : expected_) {
+    expected.before += expected.inIteration * repeat_;
+    expected.inIteration = 0;
+  }
+  repeat_ = 1;
+  section_++;
+}
+
+void encBuilder::transfer(size_t queue, const encMove& move) {
+  for (uint64_t from = 0; from < move.bytes;) {
+    uint64_t run = move.bytes - from;
+    for (const auto* spans : {&move.sources, &move.destinations}) {
+      for (const encSpan& span : *spans)
+        run = span.run(from, run);
+    }
+    moveRun(queue, move, from, run);
+    from += run;
+  }
+}
+
+/// Contiguous bytes; sources beyond those that one transfer takes are added to the first
+/// destination.
+void encBuilder::moveRun(size_t queue, const encMove& move, uint64_t from, uint64_t bytes) {
+  const bool copies =
+      move.sources.size() == 1 && move.scaledSources == 0 && !move.scaleAll && !move.divide;
+  std::vector<encAddress> destinations;
+  for (const encSpan& destination : move.destinations) {
+    const encAddress address = destination.at(from);
+    if (!copies || address != move.sources[0].at(from)) destinations.push_back(address);
+  }
+  if (destinations.empty()) return;
+  for (size_t next = 0; next < move.sources.size();) {
+    encDesc desc;
+    desc.step = move.step;
+    desc.bytes = bytes;
+    if (next > 0) desc.sources.push_back(destinations[0]);
+    while (next < move.sources.size() && desc.sources.size() < kMaxSources) {
+      const bool scaled = move.scaleAll || (next < 64 && (move.scaledSources >> next & 1) != 0);
+      if (scaled) desc.scaledSources |= uint64_t{1} << desc.sources.size();
+      desc.sources.push_back(move.sources[next++].at(from));
+    }
+    const bool last = next == move.sources.size();
+    desc.divide = last && move.divide;
+    desc.destinations = last ? destinations : std::vector<encAddress>{destinations[0]};
+    append(queue, std::move(desc));
+  }
 }
 
 uint32_t encBuilder::connection(int peer, int channel, bool send, uint32_t semaphore) {
@@ -74,11 +148,19 @@ uint32_t encBuilder::connection(int peer, int channel, bool send, uint32_t semap
   return static_cast<uint32_t>(connections.size() - 1);
 }
 
-void encBuilder::expect(uint32_t semaphore, uint64_t count) {
-  if (count > 0) totals_[semaphore] += count;
+int64_t encBuilder::expect(uint32_t semaphore, uint64_t count) {
+  if (count == 0 && !expected_.contains(semaphore)) return 0;
+  Expected& expected = expected_[semaphore];
+  (inLoop() ? expected.inIteration : expected.before) += count;
+  return static_cast<int64_t>(expected.before + expected.inIteration);
+}
+
+void encBuilder::wait(size_t queue, encStep step, int raisedBy, uint32_t semaphore, int64_t slack) {
+  append(queue, encWait(step, raisedBy, semaphore, expect(semaphore, 0) - slack));
 }
 
 encProgram encBuilder::finish() && {
+  NCCL_CHECK(!inLoop());
   uint64_t scratch = 0;
   const auto touch = [&](const encAddress& address, uint64_t bytes) {
     if (address.buffer != encBuffer::Scratch || address.rank != info_.rank) return;
@@ -97,7 +179,9 @@ encProgram encBuilder::finish() && {
     }
   }
   std::erase_if(program_.queues, [](const encQueue& queue) { return queue.blocks.empty(); });
-  program_.totals.assign(totals_.begin(), totals_.end());
+  for (const auto& [semaphore, expected] : expected_) {
+    if (expected.before > 0) program_.totals.emplace_back(semaphore, expected.before);
+  }
   // All of it: whoever fills a slot of ours does so for us to read, so our own addresses cover it.
   program_.scratchBytes = scratch;
   return std::move(program_);

@@ -9,6 +9,7 @@
 
 #include "enc/layout.h"
 #include "enc/program.h"
+#include "enc/stage.h"
 #include "misc/result.h"
 
 namespace nccom {
@@ -18,6 +19,17 @@ encDesc encInc(encStep step, int rank, uint32_t semaphore, int64_t value = 1);
 encDesc encTransfer(encStep step, encAddress source, encAddress destination, uint64_t bytes);
 
 inline constexpr int kProxy = -1;  // who raises a semaphore, when no rank does
+
+/// A transfer in the words of a stage: spans may be scattered, and sources as many as there are.
+struct encMove {
+  encStep step = encStep::Copy;
+  std::vector<encSpan> sources = {};
+  std::vector<encSpan> destinations = {};  // the first is ours to read if there are over 64 sources
+  uint64_t bytes = 0;
+  uint64_t scaledSources = 0;  // bit k: source k is multiplied by the launch's scale
+  bool scaleAll = false;       // every source is
+  bool divide = false;         // the result is divided by the launch's divisor
+};
 
 /// Composes one rank's program. Queues and blocks that stay empty are left out of it.
 class encBuilder {
@@ -31,28 +43,52 @@ class encBuilder {
 
   /// A new queue; its index stays valid until finish().
   size_t addQueue(uint32_t channel);
+  /// The queue of a channel's steps, made when first named.
+  size_t mainQueue(uint32_t channel);
   /// Descriptors that follow in `queue` are repeated together.
   void beginBlock(size_t queue, uint64_t repeat);
   /// Appends to the queue's current block; without one, to a new block that runs once.
   void append(size_t queue, encDesc desc);
-  encBlock& block(size_t queue);
+
+  /// What follows, in whatever queue, runs `repeat` times. Waits made by wait() go on with every
+  /// iteration; INPUT and OUTPUT addresses move by what the caller gives them as stride.
+  void beginLoop(uint64_t repeat);
+  void endLoop();
+  bool inLoop() const { return repeat_ > 1; }
+
+  /// As many Transfers as the spans' places and the number of sources ask for. What would copy
+  /// bytes onto themselves is left out.
+  void transfer(size_t queue, const encMove& move);
 
   /// The program's index of a connection; made when first named. The proxy raises `semaphore`.
   uint32_t connection(int peer, int channel, bool send, uint32_t semaphore);
 
-  /// Our `semaphore` is raised `count` times in all in this launch, by whomever. Composers derive
-  /// it by symmetry: what a peer raises follows from what we do with that peer.
-  void expect(uint32_t semaphore, uint64_t count);
+  /// Our `semaphore` is raised `count` times more in this launch, by whomever (in each iteration of
+  /// a loop). Composers derive it by symmetry: what a peer raises follows from what we do with it.
+  /// @return  what it has been raised by then, in the loop's first iteration
+  int64_t expect(uint32_t semaphore, uint64_t count = 1);
+  /// Waits for all that is expected of `semaphore` so far but the last `slack` increments.
+  void wait(size_t queue, encStep step, int raisedBy, uint32_t semaphore, int64_t slack = 0);
 
   void peersReadInputs() { program_.peerInputs = true; }
+  void peersWriteOutputs() { program_.peerOutputs = true; }
 
   encProgram finish() &&;
 
  private:
+  struct Expected {
+    uint64_t before = 0, inIteration = 0;  // of the current loop
+  };
+  void moveRun(size_t queue, const encMove& move, uint64_t from, uint64_t bytes);
+
   const enc_comm_info& info_;
   const encLayout layout_;
   encProgram program_;
-  std::map<uint32_t, uint64_t> totals_;
+  std::map<uint32_t, Expected> expected_;
+  std::map<uint32_t, size_t> mainQueues_;
+  uint64_t repeat_ = 1;             // of the current loop
+  uint32_t section_ = 0;            // number of the loop, or of the part between two
+  std::vector<uint32_t> sections_;  // [queue] that its last block belongs to
 };
 
 /// Checks what composers rely on: ranks, hosts, and rings that are permutations of all ranks.

@@ -1,6 +1,9 @@
 #include "enc/layout.h"
 
 #include <algorithm>
+#include <bit>
+
+#include "misc/check.h"
 
 namespace nccom {
 namespace {
@@ -24,23 +27,46 @@ uint64_t p2pSlotOf(const enc_comm_info& info) {
   return slotOf(std::min(info.sizes.p2pBufferBytes, share), kP2pSlots);
 }
 
-constexpr const char* kRingNames[kRingSemaphores] = {"received", "credit", "network credit",
-                                                     "network sent", "network received"};
+constexpr const char* kPipeNames[kPipeSemaphores] = {
+    "received", "credit", "network credit", "network sent", "network received", "ready", "done"};
 constexpr const char* kPeerNames[kPeerSemaphores] = {"posted by",
                                                      "pulled by",
                                                      "network credit of",
                                                      "network sent to",
                                                      "network received from",
                                                      "collective done by"};
+constexpr int kHierPipes = 3;  // IntraReduce, IntraGather, Inter
+
+int axesOf(const enc_comm_info& info) {
+  const auto servers = static_cast<unsigned>(info.situation.node_n);
+  return servers > 1 && std::has_single_bit(servers) ? std::countr_zero(servers) : 0;
+}
 
 }  // namespace
+
+uint32_t encPipeMap::semaphore(encPipeSemaphore which) const {
+  if (!isPeer) return semaphores + static_cast<uint32_t>(which);
+  switch (which) {
+    case encPipeSemaphore::NetCredit:
+      return semaphores + static_cast<uint32_t>(encPeerSemaphore::NetCredit);
+    case encPipeSemaphore::NetSent:
+      return semaphores + static_cast<uint32_t>(encPeerSemaphore::NetSent);
+    case encPipeSemaphore::NetReceived:
+      return semaphores + static_cast<uint32_t>(encPeerSemaphore::NetReceived);
+    default:
+      NCCL_CHECK(false && "peers of other hosts are reached by network only");
+  }
+}
 
 encLayout encLayout::of(const enc_comm_info& info) {
   encLayout layout;
   layout.nRanks = info.rank_n;
   layout.nChannels = static_cast<int>(info.rings.size());
+  layout.nPaths = static_cast<int>(info.kangaring.paths.size());
+  layout.nAxes = axesOf(info);
   layout.slotBytes = slotOf(info.sizes.bufferBytes, kRingSlots);
   layout.p2pSlotBytes = p2pSlotOf(info);
+  layout.workBytes = info.peers.empty() ? 0 : info.sizes.workBytes;
   layout.remoteIndex.assign(info.rank_n, -1);
   int remote = 0;
   for (int peer = 0; peer < info.rank_n; peer++) {
@@ -49,50 +75,98 @@ encLayout encLayout::of(const enc_comm_info& info) {
   return layout;
 }
 
+int encLayout::pipes() const {
+  return nChannels + nPaths + kHierPipes + nAxes;
+}
+
+encPipeMap encLayout::pipe(encPipeKind kind, int index) const {
+  int number = index;
+  if (kind != encPipeKind::Ring) number += nChannels;
+  if (kind == encPipeKind::InterRdh) number += nPaths + kHierPipes;
+  if (kind == encPipeKind::IntraReduce) number += nPaths;
+  if (kind == encPipeKind::IntraGather) number += nPaths + 1;
+  if (kind == encPipeKind::Inter) number += nPaths + 2;
+  encPipeMap map;
+  map.semaphores = static_cast<uint32_t>(number) * kPipeSemaphores;
+  map.channel = number;
+  map.slotBytes = slotBytes;
+  map.receiveSlots =
+      static_cast<int64_t>(static_cast<uint64_t>(number) * 2 * kRingSlots * slotBytes);
+  map.sendSlots = map.receiveSlots + static_cast<int64_t>(kRingSlots * slotBytes);
+  return map;
+}
+
+encPipeMap encLayout::peerPipe(int peer) const {
+  encPipeMap map;
+  map.isPeer = true;
+  map.semaphores = semaphore(encPeerSemaphore::Posted, peer);
+  map.channel = kP2pChannel;
+  map.slotBytes = p2pSlotBytes;
+  map.receiveSlots = p2pReceiveSlot(peer, 0);
+  map.sendSlots = p2pSendSlot(peer, 0);
+  return map;
+}
+
+namespace {
+
+std::string pipeName(const encLayout& layout, int number) {
+  if (number < layout.nChannels) return "ring channel " + std::to_string(number);
+  number -= layout.nChannels;
+  if (number < layout.nPaths) return "kangaring path " + std::to_string(number);
+  number -= layout.nPaths;
+  if (number == 0) return "the reducing ring within the server";
+  if (number == 1) return "the gathering ring within the server";
+  if (number == 2) return "the ring between servers";
+  return "axis " + std::to_string(number - kHierPipes) + " between servers";
+}
+
+}  // namespace
+
 std::string encLayout::semaphoreName(uint32_t semaphore) const {
-  const uint32_t ring = static_cast<uint32_t>(nChannels) * kRingSemaphores;
-  if (semaphore < ring) {
-    return std::string(kRingNames[semaphore % kRingSemaphores]) + " of ring channel " +
-           std::to_string(semaphore / kRingSemaphores);
+  const uint32_t ofPipes = static_cast<uint32_t>(pipes()) * kPipeSemaphores;
+  if (semaphore < ofPipes) {
+    return std::string(kPipeNames[semaphore % kPipeSemaphores]) + " of " +
+           pipeName(*this, static_cast<int>(semaphore / kPipeSemaphores));
   }
   if (semaphore >= semaphores()) return "no semaphore";
-  const uint32_t peer = semaphore - ring;
-  return std::string(kPeerNames[peer % kPeerSemaphores]) + " rank " +
-         std::to_string(peer / kPeerSemaphores);
+  const uint32_t events = eventSemaphore(encLevel::Intra, 0);
+  if (semaphore < events) {
+    const uint32_t peer = semaphore - ofPipes;
+    return std::string(kPeerNames[peer % kPeerSemaphores]) + " rank " +
+           std::to_string(peer / kPeerSemaphores);
+  }
+  const uint32_t event = semaphore - events;
+  if (event >= kLevels * kEventSemaphores) {
+    return "joint " + std::to_string(event - kLevels * kEventSemaphores) + " of stages";
+  }
+  return "event " + std::to_string(event % kEventSemaphores) +
+         (event < kEventSemaphores ? " within servers" : " between servers");
 }
 
 uint32_t encLayout::hostIndex(const encConnection& connection) const {
   const int row =
-      connection.channel == kP2pChannel ? nChannels + connection.peer : connection.channel;
+      connection.channel == kP2pChannel ? pipes() + connection.peer : connection.channel;
   return 2 * static_cast<uint32_t>(row) + (connection.send ? 0 : 1);
 }
 
-int64_t encLayout::receiveSlot(int channel, uint64_t use) const {
-  const uint64_t slot = static_cast<uint64_t>(channel) * 2 * kRingSlots + use % kRingSlots;
-  return static_cast<int64_t>(slot * slotBytes);
-}
-
-int64_t encLayout::netSendSlot(int channel, uint64_t use) const {
-  const uint64_t slot =
-      static_cast<uint64_t>(channel) * 2 * kRingSlots + kRingSlots + use % kRingSlots;
-  return static_cast<int64_t>(slot * slotBytes);
-}
-
 int64_t encLayout::p2pSendSlot(int peer, uint64_t use) const {
-  const uint64_t ring = static_cast<uint64_t>(nChannels) * 2 * kRingSlots * slotBytes;
+  const uint64_t ofPipes = static_cast<uint64_t>(pipes()) * 2 * kRingSlots * slotBytes;
   const uint64_t slot = static_cast<uint64_t>(remoteIndex[peer]) * 2 * kP2pSlots + use % kP2pSlots;
-  return static_cast<int64_t>(ring + slot * p2pSlotBytes);
+  return static_cast<int64_t>(ofPipes + workBytes + slot * p2pSlotBytes);
 }
 
 int64_t encLayout::p2pReceiveSlot(int peer, uint64_t use) const {
   return p2pSendSlot(peer, use) + static_cast<int64_t>(kP2pSlots * p2pSlotBytes);
 }
 
+uint64_t encLayout::workBegin() const {
+  return static_cast<uint64_t>(pipes()) * 2 * kRingSlots * slotBytes;
+}
+
 uint64_t encLayout::scratchBytes() const {
   const auto remote = static_cast<uint64_t>(
       std::count_if(remoteIndex.begin(), remoteIndex.end(), [](int index) { return index >= 0; }));
-  return static_cast<uint64_t>(nChannels) * 2 * kRingSlots * slotBytes +
-         remote * 2 * kP2pSlots * p2pSlotBytes;
+  return workBegin() + workBytes + remote * 2 * kP2pSlots * p2pSlotBytes;
 }
 
 }  // namespace nccom

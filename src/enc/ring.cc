@@ -6,102 +6,117 @@
 #include <vector>
 
 #include "enc/chunking.h"
+#include "enc/flat.h"
 #include "enc/ring_channel.h"
 #include "misc/check.h"
-#include "misc/datatype.h"
 
 namespace nccom {
 namespace {
 
-/// What a pass needs to know; `userRanks[i]` is the rank i hops downstream of this one.
+/// What a pass needs to know; `users[i]` is the member i hops downstream of this one.
 struct Walk {
-  const encTask& task;
-  encReduction reduction;
-  std::vector<int> userRanks;
+  const encStage& stage;
+  std::vector<int> users;
   int channel = 0;
-  uint64_t partBytes = 0;  // of one rank, for AllGather and ReduceScatter
 };
 
-std::vector<int> userRanks(const std::vector<int>& ring, int rank) {
+std::vector<int> usersOf(const std::vector<int>& ring, int self) {
   std::vector<int> users = ring;
-  std::rotate(users.begin(), std::find(users.begin(), users.end(), rank), users.end());
+  std::rotate(users.begin(), std::find(users.begin(), users.end(), self), users.end());
   return users;
 }
 
-/// A step of a walk: which chunk, and where that lies in our buffers (bytes before offset 0 of the
-/// message; nullopt: the step does not touch the buffer).
+/// A step of a walk: which chunk, and whether our INPUT and OUTPUT take part.
 struct Placed {
   encStep step = encStep::Send;
   bool receive = false, send = false;
-  int lane = 0;
-  std::optional<uint64_t> input = std::nullopt, output = std::nullopt;
+  int user = 0;  // whose chunk, hops downstream
+  bool input = false, output = false;
+  bool received = false, sent = false;  // finished data comes, goes
   bool divide = false;
 };
 
 /// Issues the step for both halves of its chunk.
 void both(encRingChannel& channel, const Walk& walk, const encPass& pass, const Placed& placed) {
+  const encStage& stage = walk.stage;
+  const int member = walk.users[placed.user];
+  const bool parts = stage.op == encOp::AllGather || stage.op == encOp::ReduceScatter;
   for (int half = 0; half < 2; half++) {
-    const encPiece piece = pass.piece(walk.channel, placed.lane, half);
-    encRingStep step{.step = placed.step, .receive = placed.receive, .send = placed.send};
-    if (placed.input) step.input = static_cast<int64_t>(*placed.input + piece.offset);
-    if (placed.output) step.output = static_cast<int64_t>(*placed.output + piece.offset);
+    encPiece piece = pass.piece(walk.channel, stage.op == encOp::AllReduce ? member : 0, half);
+    encRingStep step{.step = placed.step,
+                     .receive = placed.receive,
+                     .send = placed.send,
+                     .received = placed.received,
+                     .sent = placed.sent,
+                     .divide = placed.divide};
+    uint64_t begin = 0;
+    if (parts) {
+      const encPart part = stage.part(member);
+      begin = part.begin;
+      piece.bytes = std::min(piece.bytes, part.bytes - std::min(part.bytes, piece.offset));
+    }
+    // Where INPUT or OUTPUT is one part, it is our own.
+    if (placed.input) step.input = piece.offset + (stage.op == encOp::AllGather ? 0 : begin);
+    if (placed.output) step.output = piece.offset + (stage.op == encOp::ReduceScatter ? 0 : begin);
     step.bytes = piece.bytes;
-    step.scaleInput = placed.input && walk.reduction.scaleInputs;
-    step.divide = placed.divide;
     channel.step(step);
   }
 }
 
-// Chunks walk downstream, so that rank u[0] handles them in the order u[n-1], u[n-2], .. u[0]: a
+// Chunks walk downstream, so that member u[0] handles them in the order u[n-1], u[n-2], .. u[0]: a
 // partial sum of chunk u[n-1] = prev's starts here, and our own chunk comes here last and complete.
-void allReducePass(encRingChannel& channel, const Walk& walk, const encPass& pass) {
-  const std::vector<int>& u = walk.userRanks;
-  const int n = static_cast<int>(u.size());
-  const auto step = [&](const Placed& placed) { both(channel, walk, pass, placed); };
-  step({.step = encStep::Send, .send = true, .lane = u[n - 1], .input = 0});
+void reduceSteps(encRingChannel& channel, const Walk& walk, const encPass& pass) {
+  const int n = walk.stage.n();
+  both(channel, walk, pass, {.step = encStep::Send, .send = true, .user = n - 1, .input = true});
   for (int i = n - 2; i >= 1; i--) {
-    step(
-        {.step = encStep::RecvReduceSend, .receive = true, .send = true, .lane = u[i], .input = 0});
+    both(
+        channel, walk, pass,
+        {.step = encStep::RecvReduceSend, .receive = true, .send = true, .user = i, .input = true});
   }
-  step({.step = encStep::RecvReduceCopySend,
+}
+
+void gatherSteps(encRingChannel& channel, const Walk& walk, const encPass& pass) {
+  for (int i = walk.stage.n() - 1; i >= 2; i--) {
+    both(channel, walk, pass,
+         {.step = encStep::RecvCopySend,
+          .receive = true,
+          .send = true,
+          .user = i,
+          .output = true,
+          .received = true,
+          .sent = true});
+  }
+  both(channel, walk, pass,
+       {.step = encStep::RecvCopy, .receive = true, .user = 1, .output = true, .received = true});
+}
+
+void allReducePass(encRingChannel& channel, const Walk& walk, const encPass& pass) {
+  reduceSteps(channel, walk, pass);
+  both(channel, walk, pass,
+       {.step = encStep::RecvReduceCopySend,
         .receive = true,
         .send = true,
-        .lane = u[0],
-        .input = 0,
-        .output = 0,
-        .divide = walk.reduction.divideSum});
-  for (int i = n - 1; i >= 2; i--) {
-    step({.step = encStep::RecvCopySend, .receive = true, .send = true, .lane = u[i], .output = 0});
-  }
-  step({.step = encStep::RecvCopy, .receive = true, .lane = u[1], .output = 0});
+        .input = true,
+        .output = true,
+        .sent = true,
+        .divide = walk.stage.divide});
+  gatherSteps(channel, walk, pass);
 }
 
 void reduceScatterPass(encRingChannel& channel, const Walk& walk, const encPass& pass) {
-  const std::vector<int>& u = walk.userRanks;
-  const int n = static_cast<int>(u.size());
-  const auto step = [&](const Placed& placed) { both(channel, walk, pass, placed); };
-  const auto part = [&](int i) { return static_cast<uint64_t>(u[i]) * walk.partBytes; };
-  step({.step = encStep::Send, .send = true, .input = part(n - 1)});
-  for (int i = n - 2; i >= 1; i--) {
-    step({.step = encStep::RecvReduceSend, .receive = true, .send = true, .input = part(i)});
-  }
-  step({.step = encStep::RecvReduceCopy,
+  reduceSteps(channel, walk, pass);
+  both(channel, walk, pass,
+       {.step = encStep::RecvReduceCopy,
         .receive = true,
-        .input = part(0),
-        .output = 0,
-        .divide = walk.reduction.divideSum});
+        .input = true,
+        .output = true,
+        .divide = walk.stage.divide});
 }
 
 void allGatherPass(encRingChannel& channel, const Walk& walk, const encPass& pass) {
-  const std::vector<int>& u = walk.userRanks;
-  const int n = static_cast<int>(u.size());
-  const auto step = [&](const Placed& placed) { both(channel, walk, pass, placed); };
-  const auto part = [&](int i) { return static_cast<uint64_t>(u[i]) * walk.partBytes; };
-  step({.step = encStep::Send, .send = true, .input = 0, .output = part(0)});
-  for (int i = n - 1; i >= 2; i--) {
-    step({.step = encStep::RecvCopySend, .receive = true, .send = true, .output = part(i)});
-  }
-  step({.step = encStep::RecvCopy, .receive = true, .output = part(1)});
+  both(channel, walk, pass,
+       {.step = encStep::Send, .send = true, .input = true, .output = true, .sent = true});
+  gatherSteps(channel, walk, pass);
 }
 
 /// Place of a rank in a chain along the ring: who has a prev, who a next.
@@ -109,37 +124,49 @@ struct ChainEnds {
   bool receives = true, sends = true;
 };
 
+bool isChain(encOp op) {
+  return op == encOp::Broadcast || op == encOp::Reduce;
+}
+
 /// Broadcast runs root, next(root), .. prev(root); Reduce runs next(root), .. prev(root), root.
 ChainEnds chainEnds(const Walk& walk) {
-  const bool isRoot = walk.userRanks[0] == walk.task.root;
-  if (walk.task.op == encOp::Broadcast) return {!isRoot, walk.userRanks[1] != walk.task.root};
-  return {walk.userRanks.back() != walk.task.root, !isRoot};
+  if (!isChain(walk.stage.op)) return {};
+  const bool isRoot = walk.users[0] == walk.stage.root;
+  if (walk.stage.op == encOp::Broadcast) return {!isRoot, walk.users[1] != walk.stage.root};
+  return {walk.users.back() != walk.stage.root, !isRoot};
 }
 
 void broadcastPass(encRingChannel& channel, const Walk& walk, const encPass& pass) {
   const ChainEnds ends = chainEnds(walk);
-  Placed step{.step = encStep::RecvCopySend, .receive = true, .send = ends.sends, .output = 0};
+  Placed step{.step = encStep::RecvCopySend,
+              .receive = true,
+              .send = ends.sends,
+              .output = true,
+              .received = true,
+              .sent = true};
   if (!ends.sends) step.step = encStep::RecvCopy;
-  if (!ends.receives) step = {.step = encStep::Send, .send = true, .input = 0, .output = 0};
+  if (!ends.receives) {
+    step = {.step = encStep::Send, .send = true, .input = true, .output = true, .sent = true};
+  }
   both(channel, walk, pass, step);
 }
 
 void reducePass(encRingChannel& channel, const Walk& walk, const encPass& pass) {
   const ChainEnds ends = chainEnds(walk);
-  Placed step{.step = encStep::RecvReduceSend, .receive = true, .send = true, .input = 0};
-  if (!ends.receives) step = {.step = encStep::Send, .send = true, .input = 0};
+  Placed step{.step = encStep::RecvReduceSend, .receive = true, .send = true, .input = true};
+  if (!ends.receives) step = {.step = encStep::Send, .send = true, .input = true};
   if (!ends.sends) {
     step = {.step = encStep::RecvReduceCopy,
             .receive = true,
-            .input = 0,
-            .output = 0,
-            .divide = walk.reduction.divideSum};
+            .input = true,
+            .output = true,
+            .divide = walk.stage.divide};
   }
   both(channel, walk, pass, step);
 }
 
 void onePass(encRingChannel& channel, const Walk& walk, const encPass& pass) {
-  switch (walk.task.op) {
+  switch (walk.stage.op) {
     case encOp::AllReduce:
       return allReducePass(channel, walk, pass);
     case encOp::ReduceScatter:
@@ -159,57 +186,81 @@ void onePass(encRingChannel& channel, const Walk& walk, const encPass& pass) {
   NCCL_CHECK(false && "an operation that the ring composes");
 }
 
-bool isChain(encOp op) {
-  return op == encOp::Broadcast || op == encOp::Reduce;
-}
-
-encChunking chunkingOf(const enc_comm_info& info, const encLayout& layout, const encTask& task) {
-  const auto others = static_cast<uint64_t>(info.rank_n - 1);
+encChunking chunkingOf(const encStage& stage, size_t rings, uint64_t slotBytes) {
+  const auto others = static_cast<uint64_t>(stage.n() - 1);
+  const bool parts = stage.op == encOp::AllGather || stage.op == encOp::ReduceScatter;
   encChunkingInput input;
-  input.bytes = task.count * ncclTypeSize(task.type);
-  input.lanes = task.op == encOp::AllReduce ? info.rank_n : 1;
-  input.maxChannels = layout.nChannels;
-  input.slotBytes = layout.slotBytes;
-  input.chain = isChain(task.op);
-  input.usesPerHalf = input.chain ? 1 : task.op == encOp::AllReduce ? 2 * others : others;
+  input.bytes = parts ? stage.partBytes : stage.messageBytes;
+  input.lanes = stage.op == encOp::AllReduce ? stage.n() : 1;
+  input.maxChannels = std::min(stage.maxChannels, static_cast<int>(rings));
+  input.slotBytes = slotBytes;
+  input.chain = isChain(stage.op);
+  // AllReduce uses as many slots again where it cannot write directly.
+  input.usesPerHalf = input.chain ? 1 : others;
   return encChunk(input);
 }
 
-/// The repeated block over most full passes, then what is left: full passes and the tail.
-void composeChannel(encRingChannel& channel, const Walk& walk, const encChunking& chunking) {
-  const uint64_t iterations = chunking.fullPasses / chunking.unroll;
+/// Passes over a stage may be repeated if all of their chunks are full, and lie at equal distances.
+bool mayRepeat(const encStage& stage) {
+  const bool parts = stage.op == encOp::AllGather || stage.op == encOp::ReduceScatter;
+  const bool full =
+      !parts || stage.messageBytes == stage.partBytes * static_cast<uint64_t>(stage.n());
+  return stage.mayLoop && full && stage.input.places.empty() && stage.output.places.empty();
+}
+
+/// The steps of one channel.
+void composePasses(encBuilder& builder, const encStage& stage, const encRingOrder& ring, int id,
+                   const encChunking& chunking) {
+  const Walk walk{stage, usersOf(ring.members, stage.self), id};
+  const ChainEnds ends = chainEnds(walk);
+  const size_t queue = builder.mainQueue(stage.channel + static_cast<uint32_t>(id));
+  const int prev = ends.receives ? stage.ranks[walk.users.back()] : -1;
+  const int next = ends.sends ? stage.ranks[walk.users[1]] : -1;
+  encRingChannel channel(builder, stage,
+                         encPipe(builder, ring.pipe, prev, next, queue, ring.receives), queue,
+                         walk.users[1]);
+  const bool allDirect = stage.op == encOp::AllGather || stage.op == encOp::Broadcast;
+  if (!allDirect || !stage.writesOthers() || channel.sendsRemote()) channel.begin();
+  const uint64_t iterations = mayRepeat(stage) ? chunking.fullPasses / chunking.unroll : 0;
   uint64_t done = 0;
   if (iterations > 1) {
-    channel.beginBlock(iterations, static_cast<int64_t>(chunking.unroll * chunking.passBytes()));
+    // The steps of a loop see a stage whose addresses move.
+    channel.setStride(static_cast<int64_t>(chunking.unroll * chunking.passBytes()));
+    builder.beginLoop(iterations);
     for (uint64_t i = 0; i < chunking.unroll; i++)
       onePass(channel, walk, chunking.fullPass(i));
-    channel.endBlock();
+    builder.endLoop();
+    channel.setStride(0);
     done = iterations * chunking.unroll;
   }
-  channel.beginBlock(1, 0);
   for (; done < chunking.fullPasses; done++)
     onePass(channel, walk, chunking.fullPass(done));
   if (chunking.tailBytes > 0) onePass(channel, walk, chunking.tail());
-  channel.endBlock();
   channel.finish();
 }
 
 }  // namespace
+
+void encStageRing(encBuilder& builder, const encStage& stage,
+                  const std::vector<encRingOrder>& rings) {
+  if (stage.messageBytes == 0) return;
+  NCCL_CHECK(stage.n() > 1 && !rings.empty());
+  const encChunking chunking = chunkingOf(stage, rings.size(), rings[0].pipe.slotBytes);
+  for (int id = 0; id < chunking.channels; id++)
+    composePasses(builder, stage, rings[id], id, chunking);
+}
 
 Result<encProgram> encComposeRing(const enc_comm_info& info, const encTask& task) {
   TRY(encCheckComm(info));
   TRY(encCheckTask(info, task));
   if (info.rank_n < 2) return fail(ncclInvalidArgument, "a ring of one rank: want at least two");
   encBuilder builder(info, task, "ring");
-  if (task.count == 0) return std::move(builder).finish();
-  const encChunking chunking = chunkingOf(info, builder.layout(), task);
-  for (int id = 0; id < chunking.channels; id++) {
-    const Walk walk{task, encReductionOf(task, info.rank_n), userRanks(info.rings[id], info.rank),
-                    id, task.count * ncclTypeSize(task.type)};
-    const ChainEnds ends = isChain(task.op) ? chainEnds(walk) : ChainEnds{};
-    encRingChannel channel(builder, id, ends.sends, ends.receives);
-    composeChannel(channel, walk, chunking);
+  std::vector<encRingOrder> rings;
+  for (int id = 0; id < static_cast<int>(info.rings.size()); id++) {
+    rings.push_back(
+        {info.rings[id], builder.layout().pipe(encPipeKind::Ring, id), encReceives::Ahead});
   }
+  encStageRing(builder, encFlatStage(info, task), rings);
   return std::move(builder).finish();
 }
 

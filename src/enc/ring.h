@@ -9,15 +9,33 @@
 //   Reduce          B, but for the root
 #pragma once
 
+#include <vector>
+
+#include "enc/builder.h"
 #include "enc/comm_info.h"
+#include "enc/pipe.h"
 #include "enc/program.h"
+#include "enc/stage.h"
 #include "enc/task.h"
 #include "misc/result.h"
 
 namespace nccom {
 
-/// This rank's program. A rank touches its own INPUT and OUTPUT and the next rank's receive slots,
-/// nothing else, so no rank waits for another's buffers to be known.
+/// A ring of a stage: its members in order, and the pipe that joins each to the next.
+struct encRingOrder {
+  std::vector<int> members;
+  encPipeMap pipe;
+  encReceives receives = encReceives::Ahead;
+};
+
+/// Appends the steps of a stage of at least two members, one of the five operations above. Uses as
+/// many of the rings as the message is worth.
+void encStageRing(encBuilder& builder, const encStage& stage,
+                  const std::vector<encRingOrder>& rings);
+
+/// This rank's program. A rank touches its own INPUT and OUTPUT, and of the next rank the receive
+/// slots and, if it is on the same host, OUTPUT: memory accesses per hop of a chunk are 3 while it
+/// is reduced (2 reads, 1 write) and 2 while it is gathered.
 ///
 /// @param info  at least two ranks
 /// @param task  one of the five operations above

@@ -84,6 +84,7 @@ Status encVerifyRun::launch(int rank) {
       queue.clock[queue.agent]++;
       runnable_.push_back({rank, i});
     }
+    if (!r.queues.empty()) r.launchTime = r.queues[0].clock[r.firstAgent];
     wake(r.waiting);
     if (r.queuesLeft > 0) return Ok{};
     TRY(end(rank));
@@ -99,6 +100,7 @@ void encVerifyRun::prepareBuffers(int rank) {
   };
   r.inputs.clear();
   r.outputs.clear();
+  r.work = {};
   for (size_t i = 0; i < count(task.recvs); i++)
     r.outputs[static_cast<uint16_t>(i)];
   for (size_t n = 0; n < count(task.sends); n++) {
@@ -119,19 +121,11 @@ Status encVerifyRun::end(int rank) {
   Rank& r = ranks_[rank];
   for (const Queue& queue : r.queues)
     encJoin(r.clock, queue.clock);
-  for (const auto* memories : {&r.inputs, &r.outputs}) {
-    for (const auto& [index, memory] : *memories) {
-      const auto conflict = memory.unordered(r.clock);
-      if (!conflict) continue;
-      return fail(
-          ncclInternalError,
-          "operation %d: rank %d ends, but bytes %lld to %lld of its %s are not known to be "
-          "done with: %s",
-          r.operation, rank, static_cast<long long>(conflict->begin),
-          static_cast<long long>(conflict->end), memories == &r.inputs ? "INPUT" : "OUTPUT",
-          text(*conflict).c_str());
-    }
-  }
+  for (const auto& [index, memory] : r.inputs)
+    TRY(checkDone(rank, memory, "INPUT"));
+  for (const auto& [index, memory] : r.outputs)
+    TRY(checkDone(rank, memory, "OUTPUT"));
+  TRY(checkDone(rank, r.work, "work area"));
   TRY(checkOutputs(rank));
   TRY(checkNetworkDone(rank));
   const encProgram& program = world_.program(r.operation, rank);
@@ -142,6 +136,18 @@ Status encVerifyRun::end(int rank) {
     r.posted[send.peer]++;
   r.running = false;
   return Ok{};
+}
+
+/// The rank knows of all accesses to its memory.
+Status encVerifyRun::checkDone(int rank, const encMemory& memory, const char* what) const {
+  const Rank& r = ranks_[rank];
+  const auto conflict = memory.unordered(r.clock);
+  if (!conflict) return Ok{};
+  return fail(ncclInternalError,
+              "operation %d: rank %d ends, but bytes %lld to %lld of its %s are not known to be "
+              "done with: %s",
+              r.operation, rank, static_cast<long long>(conflict->begin),
+              static_cast<long long>(conflict->end), what, text(*conflict).c_str());
 }
 
 /// The rank knows that the network is done with all that it posted.

@@ -52,7 +52,9 @@ class encVerifyRun {
     int firstAgent = 0;
     encClock clock;  // what it knew at its last launch or end
     std::vector<Queue> queues;
+    uint32_t launchTime = 0;  // event of firstAgent
     encMemory scratch;
+    encMemory work;  // the work area, of the current operation
     std::map<uint16_t, encMemory> inputs, outputs;
     std::vector<encQueueRef> waiting;  // for this rank's next launch
     std::map<int, uint64_t> posted;    // to each peer, by earlier launches
@@ -94,6 +96,7 @@ class encVerifyRun {
   void numberAgents();
   Status launch(int rank);
   Status end(int rank);
+  Status checkDone(int rank, const encMemory& memory, const char* what) const;
   Status checkNetworkDone(int rank) const;
   void prepareBuffers(int rank);
   Status runQueue(encQueueRef ref);
@@ -123,8 +126,13 @@ class encVerifyRun {
   Result<std::vector<encMemory::Piece>> gather(const encSite& site, const encDesc& desc,
                                                std::vector<std::vector<encMemory::Piece>> sources,
                                                const std::vector<int64_t>& begins);
+  void knowLaunch(encQueueRef ref, const Rank& owner);
+  Result<Place> locateWork(encQueueRef ref, const encSite& site, int rank, int64_t offset);
   Status overlaps(const encSite& site, const std::vector<Place>& sources,
                   const std::vector<Place>& destinations, int64_t bytes) const;
+  bool isWork(const encAddress& address) const {
+    return address.buffer == encBuffer::Scratch && world_.layouts[0].isWork(address.offset);
+  }
   Place buffer(int rank, encBuffer which, uint16_t index, int64_t offset);
   std::string text(const encConflict& conflict) const;
   Status checkOutputs(int rank);

@@ -44,9 +44,10 @@ Result<encVerifyRun::Step> encVerifyRun::transfer(encQueueRef ref, const encSite
       piece.end += destinations[k].begin;
       piece.value.shift -= destinations[k].begin;
     }
-    const bool scratch = desc.destinations[k].buffer == encBuffer::Scratch;
+    const encAddress& to = desc.destinations[k];
+    const bool oneWriter = to.buffer == encBuffer::Scratch && !isWork(to);
     const auto conflict =
-        destinations[k].memory->write(placed, access, queue.clock, scratch ? ref.rank : -1);
+        destinations[k].memory->write(placed, access, queue.clock, oneWriter ? ref.rank : -1);
     if (conflict) {
       return world_.bad(site, "destination " + std::to_string(k) + " " + text(*conflict));
     }
@@ -125,6 +126,7 @@ Result<encVerifyRun::Place> encVerifyRun::locate(encQueueRef ref, const encSite&
   const Queue& queue = ranks_[ref.rank].queues[ref.queue];
   const int64_t offset = address.offset + static_cast<int64_t>(queue.at.iteration) * address.stride;
   if (address.buffer == encBuffer::Posted) return locatePosted(ref, site, address, bytes);
+  if (isWork(address)) return locateWork(ref, site, address.rank, offset);
   if (address.buffer == encBuffer::Scratch) {
     return buffer(address.rank, address.buffer, address.index, offset);
   }
@@ -137,7 +139,37 @@ Result<encVerifyRun::Place> encVerifyRun::locate(encQueueRef ref, const encSite&
     return world_.bad(site, "touches a buffer of rank " + std::to_string(address.rank) +
                                 " after that rank's program ended");
   }
+  knowLaunch(ref, owner);
   return buffer(address.rank, address.buffer, address.index, offset);
+}
+
+/// Nothing makes a rank wait for the work area of another: it must know that this one has launched.
+Result<encVerifyRun::Place> encVerifyRun::locateWork(encQueueRef ref, const encSite& site, int rank,
+                                                     int64_t offset) {
+  Rank& owner = ranks_[rank];
+  const encClock& clock = ranks_[ref.rank].queues[ref.queue].clock;
+  if (rank != ref.rank) {
+    const bool known =
+        owner.operation == site.operation && clock[owner.firstAgent] >= owner.launchTime;
+    if (owner.operation < site.operation || (owner.running && !known)) {
+      return world_.bad(site, "touches the work area of rank " + std::to_string(rank) +
+                                  " without knowing that it has launched");
+    }
+    if (owner.operation > site.operation || !owner.running) {
+      return world_.bad(site, "touches the work area of rank " + std::to_string(rank) +
+                                  " after that rank's program ended");
+    }
+  }
+  return Place{&owner.work, offset, false};
+}
+
+/// Whoever finds a buffer of a rank's operation knows that it has launched.
+void encVerifyRun::knowLaunch(encQueueRef ref, const Rank& owner) {
+  Queue& queue = ranks_[ref.rank].queues[ref.queue];
+  uint32_t& known = queue.clock[owner.firstAgent];
+  if (known >= owner.launchTime) return;
+  known = owner.launchTime;
+  queue.snapshot.reset();
 }
 
 Result<encVerifyRun::Place> encVerifyRun::locatePosted(encQueueRef ref, const encSite& site,

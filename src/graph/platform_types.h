@@ -105,6 +105,9 @@ struct NeuronPodShape {
   std::span<const int> electedNodes;
 
   int electedNode(int host) const { return electedNodes.empty() ? 0 : electedNodes[host]; }
+  bool operator==(const NeuronPodShape& other) const {
+    return name == other.name && mode == other.mode && type == other.type && nHosts == other.nHosts;
+  }
 };
 
 /// A host on its own, of any platform.

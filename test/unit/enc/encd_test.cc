@@ -23,6 +23,7 @@ encdRaised expected(const encProgram& program, const encLayout& layout) {
   raised.queues = program.queues;
   raised.totals = program.totals;
   raised.peerInputs = program.peerInputs;
+  raised.peerOutputs = program.peerOutputs;
   for (encQueue& queue : raised.queues) {
     for (encBlock& block : queue.blocks) {
       for (encDesc& desc : block.descs) {

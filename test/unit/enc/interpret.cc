@@ -270,6 +270,12 @@ class Machine {
       if (place.wait || !error_.empty()) return false;
       sources.push_back(place.data);
     }
+    std::vector<unsigned char*> destinations;
+    for (const encAddress& address : desc.destinations) {
+      const Place place = locate(rank, address, iteration, desc.bytes);
+      if (place.wait || !error_.empty()) return false;
+      destinations.push_back(place.data);
+    }
     const Launch& launch = launches_[ranks_[rank].launch];
     Bytes result(desc.bytes);
     const encTask& task = programOf(rank).task;
@@ -279,12 +285,10 @@ class Machine {
     } else {
       arithmetic(task, {task.redOp, launch.scale, launch.divisor}, desc, sources, result);
     }
-    for (const encAddress& address : desc.destinations) {
-      const Place place = locate(rank, address, iteration, desc.bytes);
-      if (!error_.empty()) return false;
-      memcpy(place.data, result.data(), desc.bytes);
-      if (address.rank != rank) sent_ += desc.bytes;
-    }
+    for (unsigned char* destination : destinations)
+      memcpy(destination, result.data(), desc.bytes);
+    for (const encAddress& address : desc.destinations)
+      sent_ += address.rank != rank ? desc.bytes : 0;
     for (const encAddress& address : desc.sources)
       sent_ += address.rank != rank ? desc.bytes : 0;
     return true;
