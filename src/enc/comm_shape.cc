@@ -87,6 +87,7 @@ Result<std::vector<std::vector<int>>> ringsOf(const encMachine& machine,
   PipelineOptions options;
   options.neuronSearch = true;
   options.fuse = false;
+  options.trees = false;
   options.maxChannels = kMaxChannels / 2;
   options.maxJoined = kMaxChannels;
   options.hostOrder = hosts.order;

@@ -340,6 +340,10 @@ Status searchGraphs(TopoDomain& domain, const PipelineOptions& options) {
     ring.maxChannels = options.maxChannels;
     domain.ring = TRY(ncclTopoCompute(domain.system, ring, options.search));
   }
+  if (!options.trees) {
+    domain.tree = domain.ring;
+    return Ok{};
+  }
   ncclTopoGraph tree;
   tree.id = 1;
   tree.pattern = ncclTopoPattern::BalancedTree;
