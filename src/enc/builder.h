@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -29,6 +30,14 @@ struct encMove {
   uint64_t scaledSources = 0;  // bit k: source k is multiplied by the launch's scale
   bool scaleAll = false;       // every source is
   bool divide = false;         // the result is divided by the launch's divisor
+};
+
+/// How often a pipe has been used so far in an operation: slots go on from stage to stage.
+struct encPipeUses {
+  // In loops an iteration's uses are a multiple of kRingSlots, so slots repeat.
+  uint64_t sent = 0, posted = 0, taken = 0;
+  bool begun = false;
+  std::optional<size_t> postQueue;  // of receives that are posted ahead
 };
 
 /// Composes one rank's program. Queues and blocks that stay empty are left out of it.
@@ -70,6 +79,9 @@ class encBuilder {
   /// Waits for all that is expected of `semaphore` so far but the last `slack` increments.
   void wait(size_t queue, encStep step, int raisedBy, uint32_t semaphore, int64_t slack = 0);
 
+  /// @param pipe  number of its first semaphore
+  encPipeUses& pipeUses(uint32_t pipe) { return pipeUses_[pipe]; }
+
   void peersReadInputs() { program_.peerInputs = true; }
   void peersWriteOutputs() { program_.peerOutputs = true; }
 
@@ -86,6 +98,7 @@ class encBuilder {
   encProgram program_;
   std::map<uint32_t, Expected> expected_;
   std::map<uint32_t, size_t> mainQueues_;
+  std::map<uint32_t, encPipeUses> pipeUses_;
   uint64_t repeat_ = 1;             // of the current loop
   uint32_t section_ = 0;            // number of the loop, or of the part between two
   std::vector<uint32_t> sections_;  // [queue] that its last block belongs to

@@ -24,7 +24,13 @@ encDesc netDesc(encDescType type, encStep step, uint32_t connection, encAddress 
 
 encPipe::encPipe(encBuilder& builder, const encPipeMap& map, int prev, int next, size_t queue,
                  encReceives receives)
-    : builder_(builder), map_(map), prev_(prev), next_(next), queue_(queue), receives_(receives) {
+    : builder_(builder),
+      map_(map),
+      prev_(prev),
+      next_(next),
+      queue_(queue),
+      receives_(receives),
+      uses_(builder.pipeUses(map.semaphores)) {
   const enc_comm_info& info = builder.info();
   if (next >= 0 && !info.sameNode(info.rank, next)) {
     nextRemote_ = true;
@@ -34,40 +40,41 @@ encPipe::encPipe(encBuilder& builder, const encPipeMap& map, int prev, int next,
     prevRemote_ = true;
     receiveConnection_ =
         builder.connection(prev, map.channel, false, semaphore(Semaphore::NetReceived));
-    if (receives == encReceives::Ahead) {
-      postQueue_ = builder.addQueue(static_cast<uint32_t>(map.channel));
+    if (receives == encReceives::Ahead && !uses_.postQueue) {
+      uses_.postQueue = builder.addQueue(static_cast<uint32_t>(map.channel));
     }
   }
 }
 
 void encPipe::begin() {
-  NCCL_CHECK(!begun_ && !builder_.inLoop());
-  begun_ = true;
+  NCCL_CHECK(!builder_.inLoop());
+  if (uses_.begun) return;
+  uses_.begun = true;
   // All slots that earlier operations filled at next are free: the count starts at slot 0 again.
   if (next_ < 0 || nextRemote_) return;
   builder_.append(queue_, encWait(encStep::PostSend, next_, semaphore(Semaphore::Credit), 0));
 }
 
 void encPipe::awaitRoom(encStep step) {
-  NCCL_CHECK(begun_);
+  NCCL_CHECK(uses_.begun);
   if (nextRemote_) {
     builder_.expect(semaphore(Semaphore::NetSent));
-    if (builder_.inLoop() || sent_ >= kRingSlots) {
+    if (builder_.inLoop() || uses_.sent >= kRingSlots) {
       builder_.wait(queue_, step, kProxy, semaphore(Semaphore::NetSent), kRingSlots);
     }
     return;
   }
   builder_.expect(semaphore(Semaphore::Credit));
-  if (builder_.inLoop() || sent_ >= kRingSlots) {
+  if (builder_.inLoop() || uses_.sent >= kRingSlots) {
     builder_.wait(queue_, step, next_, semaphore(Semaphore::Credit), kRingSlots);
   }
 }
 
 encAddress encPipe::room() const {
   if (nextRemote_) {
-    return {builder_.self(), encBuffer::Scratch, 0, map_.netSendSlot(sent_), 0};
+    return {builder_.self(), encBuffer::Scratch, 0, map_.netSendSlot(uses_.sent), 0};
   }
-  return {next_, encBuffer::Scratch, 0, map_.receiveSlot(sent_), 0};
+  return {next_, encBuffer::Scratch, 0, map_.receiveSlot(uses_.sent), 0};
 }
 
 void encPipe::sent(encStep step, uint64_t bytes) {
@@ -77,7 +84,7 @@ void encPipe::sent(encStep step, uint64_t bytes) {
   } else {
     builder_.append(queue_, encInc(step, next_, semaphore(Semaphore::Received)));
   }
-  sent_++;
+  uses_.sent++;
 }
 
 void encPipe::signal(encStep step) {
@@ -86,15 +93,15 @@ void encPipe::signal(encStep step) {
 }
 
 void encPipe::postReceive(size_t queue, encStep step, uint64_t bytes) {
-  const encAddress slot{builder_.self(), encBuffer::Scratch, 0, map_.receiveSlot(posted_), 0};
+  const encAddress slot{builder_.self(), encBuffer::Scratch, 0, map_.receiveSlot(uses_.posted), 0};
   builder_.append(queue, netDesc(encDescType::NetRecv, step, receiveConnection_, slot, bytes));
   builder_.expect(semaphore(Semaphore::NetReceived));
-  posted_++;
+  uses_.posted++;
 }
 
 void encPipe::expectData(encStep step, uint64_t bytes) {
   if (!prevRemote_ || receives_ == encReceives::Ahead) return;
-  NCCL_CHECK(bytes <= map_.slotBytes && posted_ < taken_ + kRingSlots);
+  NCCL_CHECK(bytes <= map_.slotBytes && uses_.posted < uses_.taken + kRingSlots);
   postReceive(queue_, step, bytes);
 }
 
@@ -106,24 +113,24 @@ void encPipe::awaitData(encStep step, uint64_t bytes) {
   }
   if (receives_ == encReceives::Ahead) {
     builder_.expect(semaphore(Semaphore::NetCredit));
-    if (builder_.inLoop() || posted_ >= kRingSlots) {
-      builder_.wait(postQueue_, encStep::PostRecv, builder_.self(), semaphore(Semaphore::NetCredit),
-                    kRingSlots);
+    if (builder_.inLoop() || uses_.posted >= kRingSlots) {
+      builder_.wait(*uses_.postQueue, encStep::PostRecv, builder_.self(),
+                    semaphore(Semaphore::NetCredit), kRingSlots);
     }
-    postReceive(postQueue_, encStep::PostRecv, bytes);
-  } else if (posted_ == taken_) {
+    postReceive(*uses_.postQueue, encStep::PostRecv, bytes);
+  } else if (uses_.posted == uses_.taken) {
     expectData(step, bytes);
   }
-  const auto underWay = static_cast<int64_t>(posted_ - taken_ - 1);
+  const auto underWay = static_cast<int64_t>(uses_.posted - uses_.taken - 1);
   builder_.wait(queue_, step, kProxy, semaphore(Semaphore::NetReceived), underWay);
 }
 
 encAddress encPipe::data() const {
-  return {builder_.self(), encBuffer::Scratch, 0, map_.receiveSlot(taken_), 0};
+  return {builder_.self(), encBuffer::Scratch, 0, map_.receiveSlot(uses_.taken), 0};
 }
 
 void encPipe::taken(encStep step) {
-  taken_++;
+  uses_.taken++;
   if (!prevRemote_) {
     builder_.append(queue_, encInc(step, prev_, semaphore(Semaphore::Credit)));
   } else if (receives_ == encReceives::Ahead) {
@@ -138,7 +145,7 @@ void encPipe::awaitSignal(encStep step) {
 }
 
 void encPipe::finish() {
-  if (nextRemote_ && sent_ > 0) {
+  if (nextRemote_ && uses_.sent > 0) {
     builder_.wait(queue_, encStep::Sync, kProxy, semaphore(Semaphore::NetSent));
   }
 }

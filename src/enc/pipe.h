@@ -36,7 +36,7 @@ class encPipe {
   bool receivesRemote() const { return prevRemote_; }
   uint64_t slotBytes() const { return map_.slotBytes; }
 
-  /// Before the first slot is filled, and before any loop.
+  /// Before this object fills its first slot, and before any loop.
   void begin();
 
   // ---- sending: awaitRoom, a transfer into room(), sent; or a transfer elsewhere, signal -------
@@ -67,11 +67,9 @@ class encPipe {
   const int prev_, next_;
   const size_t queue_;
   const encReceives receives_;
-  bool nextRemote_ = false, prevRemote_ = false, begun_ = false;
-  size_t postQueue_ = 0;
+  bool nextRemote_ = false, prevRemote_ = false;
   uint32_t sendConnection_ = 0, receiveConnection_ = 0;
-  // Slot uses. In loops an iteration's uses are a multiple of kRingSlots, so slots repeat.
-  uint64_t sent_ = 0, posted_ = 0, taken_ = 0;
+  encPipeUses& uses_;
 };
 
 }  // namespace nccom
