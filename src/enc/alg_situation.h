@@ -78,6 +78,7 @@ struct encAlgOptions {
   int mesh = 1;                              // NEURON_RT_DBG_MESH_CC; 0: off
   bool hybridRing = true;                    // NEURON_RT_DBG_HYBRID_RING_CC_EN
   int interMeshMaxNodes = 16;                // NEURON_RT_DBG_CC_INTER_MESH_MAX_NODES
+  int hierPipelineSlices = 0;                // NEURON_RT_DBG_HIER_CC_PIPELINE; below 2: one
   uint64_t meshBufferBytes = 8 * kMiB;       // NEURON_RT_DBG_MESH_CHANNEL_BUFFER_SIZE
   uint64_t intraRdhBufferBytes = 0;          // NEURON_RT_DBG_INTRA_RDH_CHANNEL_BUFFER_SIZE
                                              // 0: 40 MiB, 80 MiB on Trainium3

@@ -2,9 +2,14 @@
 
 #include <utility>
 
+#include "enc/alg_table.h"
 #include "enc/builder.h"
+#include "enc/flat.h"
+#include "enc/hier.h"
 #include "enc/p2p.h"
 #include "enc/ring.h"
+#include "enc/situation_of.h"
+#include "enc/stage_compose.h"
 #include "misc/datatype.h"
 
 namespace nccom {
@@ -25,57 +30,86 @@ Result<encProgram> composeCopy(const enc_comm_info& info, const encTask& task) {
   return std::move(builder).finish();
 }
 
+encAlgorithm ours(const encTask& task) {
+  const bool chain = task.op == encOp::Broadcast || task.op == encOp::Reduce;
+  const bool message =
+      task.op == encOp::SendRecv || task.op == encOp::Gather || task.op == encOp::Scatter;
+  return chain || !message ? encAlgorithmOf(enc_alg_type::Ring) : encAlgorithm::P2p;
+}
+
+bool isTabled(encOp op) {
+  return op == encOp::AllGather || op == encOp::AllReduce || op == encOp::ReduceScatter ||
+         op == encOp::AlltoAll;
+}
+
+/// An algorithm that does not compose an operation cannot be forced upon it.
+Status checkForced(const enc_comm_info& info, const encTask& task) {
+  const std::optional<enc_alg_type> forced = info.options.forced;
+  const bool chain = task.op == encOp::Broadcast || task.op == encOp::Reduce;
+  if (!chain || !forced || *forced == enc_alg_type::Ring) return Ok{};
+  return fail(ncclInvalidArgument, "%s: NCCOM_ALG names %s, which composes %s; want ring",
+              encOpName(task.op), encAlgName(*forced),
+              opMaskText(encAlgRowOf(*forced).ops).c_str());
+}
+
+Result<encChoice> selectTabled(const enc_comm_info& info, const encTask& task) {
+  const encSituation situation = TRY(encSituationOf(info, task));
+  const bool isMeshless =
+      task.op == encOp::AlltoAll && !info.options.forced &&
+      encAdmission(situation, info.options)[static_cast<size_t>(enc_alg_type::Mesh)].has_value();
+  if (isMeshless) {
+    return encChoice{
+        encAlgorithm::P2p, "AlltoAll: no mesh is admitted, and every part has one reader", {}};
+  }
+  encAlgSelection selection = TRY(encSelectAlg(situation, info.options));
+  encChoice choice{encAlgorithmOf(selection.alg), selection.why, {}};
+  choice.selection = std::move(selection);
+  return choice;
+}
+
 }  // namespace
 
 const char* encAlgorithmName(encAlgorithm algorithm) {
   switch (algorithm) {
-    case encAlgorithm::Ring:
-      return "ring";
     case encAlgorithm::P2p:
       return "p2p";
     case encAlgorithm::Copy:
       return "copy";
+    default:
+      return encAlgName(encAlgTypeOf(algorithm));
   }
-  return "?";
 }
 
 Result<encChoice> encSelect(const enc_comm_info& info, const encTask& task) {
   TRY(encCheckComm(info));
   TRY(encCheckTask(info, task));
+  TRY(checkForced(info, task));
   const std::string name = encOpName(task.op);
   if (task.op == encOp::SendRecv) {
-    return encChoice{encAlgorithm::P2p, name + ": messages go point to point"};
+    return encChoice{encAlgorithm::P2p, name + ": messages go point to point", {}};
   }
-  if (info.rank_n == 1) return encChoice{encAlgorithm::Copy, name + ": there is one rank"};
-  switch (task.op) {
-    case encOp::AlltoAll:
-    case encOp::Gather:
-    case encOp::Scatter:
-      return encChoice{encAlgorithm::P2p,
-                       name + ": every part has one reader, and goes there directly"};
-    case encOp::AllGather:
-    case encOp::AllReduce:
-    case encOp::Broadcast:
-    case encOp::Reduce:
-    case encOp::ReduceScatter:
-    case encOp::SendRecv:
-      break;
+  if (info.rank_n == 1) return encChoice{encAlgorithm::Copy, name + ": there is one rank", {}};
+  if (isTabled(task.op) && !info.peers.empty()) return selectTabled(info, task);
+  if (task.op == encOp::AlltoAll || ours(task) == encAlgorithm::P2p) {
+    return encChoice{
+        encAlgorithm::P2p, name + ": every part has one reader, and goes there directly", {}};
   }
-  return encChoice{encAlgorithm::Ring, name + ": the ring serves every size and number of ranks"};
+  return encChoice{ours(task), name + ": the ring serves every size and number of ranks", {}};
 }
 
 Result<encProgram> encCompose(const enc_comm_info& info, const encTask& task) {
   const encChoice choice = TRY(encSelect(info, task));
-  switch (choice.algorithm) {
-    case encAlgorithm::Ring:
-      return encComposeRing(info, task);
-    case encAlgorithm::Copy:
-      return composeCopy(info, task);
-    case encAlgorithm::P2p:
-      break;
+  if (choice.algorithm == encAlgorithm::Copy) return composeCopy(info, task);
+  if (choice.algorithm == encAlgorithm::P2p) {
+    return task.op == encOp::SendRecv ? encComposeSendRecv(info, task)
+                                      : encComposeP2pCollective(info, task);
   }
-  return task.op == encOp::SendRecv ? encComposeSendRecv(info, task)
-                                    : encComposeP2pCollective(info, task);
+  const enc_alg_type alg = encAlgTypeOf(choice.algorithm);
+  if (alg == enc_alg_type::Ring) return encComposeRing(info, task);
+  if (alg == enc_alg_type::Hier) return encComposeHier(info, task);
+  encBuilder builder(info, task, encAlgName(alg));
+  TRY(encStageCompose(builder, encFlatStage(info, task), alg, encLevelsOf(info)));
+  return std::move(builder).finish();
 }
 
 }  // namespace nccom

@@ -191,7 +191,11 @@ std::string compare(const World& world, const Launch& before, const Launch& afte
 }
 
 std::string check(const World& world, const encTask& task, uint64_t seed, bool inPlace) {
-  const std::vector<encProgram> programs = composeAll(world, task);
+  return check(world, composeAll(world, task), seed, inPlace);
+}
+
+std::string check(const World& world, const std::vector<encProgram>& programs, uint64_t seed,
+                  bool inPlace) {
   if (programs.empty()) return "not composed";
   std::vector<Launch> launches{makeLaunch(world, programs, inPlace)};
   const Launch before = launches[0];

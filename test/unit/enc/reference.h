@@ -13,6 +13,9 @@ Launch makeLaunch(const World& world, const std::vector<encProgram>& programs, b
 
 /// Runs one task in one order; empty if every rank ends with the right values, else what is wrong.
 std::string check(const World& world, const encTask& task, uint64_t seed, bool inPlace = false);
+/// The same of programs that were composed in another way.
+std::string check(const World& world, const std::vector<encProgram>& programs, uint64_t seed,
+                  bool inPlace = false);
 
 /// What is wrong with the outputs of a launch that has been interpreted; empty: nothing.
 /// @param before  the launch as makeLaunch made it

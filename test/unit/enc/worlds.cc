@@ -15,12 +15,14 @@ const std::vector<encOp> kCollectives{encOp::AllGather, encOp::AllReduce,     en
                                       encOp::Gather,    encOp::Scatter};
 
 int World::rank_n() const {
-  return std::accumulate(nodes.begin(), nodes.end(), 0);
+  return comm ? comm->rank_n : std::accumulate(nodes.begin(), nodes.end(), 0);
 }
 
 enc_comm_info World::info(int rank) const {
   enc_comm_info info;
+  if (comm) info = *comm;
   info.rank = rank;
+  if (comm) return info;
   info.rank_n = rank_n();
   info.sizes = sizes;
   std::vector<std::vector<int>> members;
@@ -46,6 +48,11 @@ enc_comm_info World::info(int rank) const {
 }
 
 std::string World::text() const {
+  if (comm) {
+    return encSituationText(comm->situation) + ", " + std::to_string(comm->rings.size()) +
+           " rings, buffers " + std::to_string(comm->sizes.bufferBytes) + " " +
+           std::to_string(comm->sizes.workBytes);
+  }
   std::string text =
       std::to_string(rings) + (scattered ? " scattered" : "") + " rings over hosts of";
   for (const int n : nodes)
@@ -68,10 +75,13 @@ std::vector<encProgram> composeAll(const World& world, const encTask& task) {
   return composeAll(world, std::vector<encTask>(world.rank_n(), task));
 }
 
-std::vector<encProgram> composeAll(const World& world, const std::vector<encTask>& tasks) {
+namespace {
+
+std::vector<encProgram> composeEach(const World& world, const std::vector<encTask>& tasks,
+                                    const Composer& composer) {
   std::vector<encProgram> programs;
   for (int rank = 0; rank < world.rank_n(); rank++) {
-    auto program = encCompose(world.info(rank), tasks[rank]);
+    auto program = composer(world.info(rank), tasks[rank]);
     if (!program.ok()) {
       ADD_FAILURE() << world.text() << " rank " << rank << ": " << program.error().message;
       return {};
@@ -79,6 +89,17 @@ std::vector<encProgram> composeAll(const World& world, const std::vector<encTask
     programs.push_back(std::move(program).value());
   }
   return programs;
+}
+
+}  // namespace
+
+std::vector<encProgram> composeAll(const World& world, const std::vector<encTask>& tasks) {
+  return composeEach(world, tasks, encCompose);
+}
+
+std::vector<encProgram> composeAll(const World& world, const encTask& task,
+                                   const Composer& composer) {
+  return composeEach(world, std::vector<encTask>(world.rank_n(), task), composer);
 }
 
 }  // namespace nccom::test

@@ -1,0 +1,47 @@
+#include "enc/stage_compose.h"
+
+#include "enc/alg_table.h"
+#include "enc/ring.h"
+
+namespace nccom {
+namespace {
+
+void composeRing(encBuilder& builder, const encStage& stage, const encLevels& levels) {
+  encPipeKind kind = encPipeKind::Inter;
+  if (stage.level == encLevel::Intra) {
+    kind = stage.op == encOp::AllGather ? encPipeKind::IntraGather : encPipeKind::IntraReduce;
+  }
+  encStageRing(builder, stage,
+               {{encLevelRing(builder.info(), levels, stage.level), builder.layout().pipe(kind, 0),
+                 encReceives::Ahead}});
+}
+
+void composeCopy(encBuilder& builder, const encStage& stage) {
+  builder.transfer(builder.mainQueue(stage.channel), {.step = encStep::Copy,
+                                                      .sources = {stage.in(0, 0)},
+                                                      .destinations = {stage.out(0, 0)},
+                                                      .bytes = stage.messageBytes,
+                                                      .scaleAll = stage.scaleInputs,
+                                                      .divide = stage.divide});
+}
+
+}  // namespace
+
+Status encStageCompose(encBuilder& builder, const encStage& stage, enc_alg_type alg,
+                       const encLevels& levels) {
+  if (stage.messageBytes == 0) return Ok{};
+  if (stage.n() == 1) {
+    composeCopy(builder, stage);
+    return Ok{};
+  }
+  switch (alg) {
+    case enc_alg_type::Ring:
+      composeRing(builder, stage, levels);
+      return Ok{};
+    default:
+      break;
+  }
+  return fail(ncclInvalidArgument, "%s composes no stage of %d ranks", encAlgName(alg), stage.n());
+}
+
+}  // namespace nccom
