@@ -17,7 +17,7 @@ int32_t raiserOf(const encProgram& program, const encDesc& desc) {
 }
 
 constexpr size_t kStepNameBytes = 32;
-constexpr uint32_t kSteps = static_cast<uint32_t>(encStep::Sync) + 1;
+constexpr uint32_t kSteps = kStepNumbers;
 
 nccomAddress_v1 lower(const encAddress& address) {
   nccomAddress_v1 raw{};

@@ -8,7 +8,7 @@ namespace nccom {
 namespace {
 
 constexpr uint32_t kStepNameBytes = 32;
-constexpr uint32_t kSteps = static_cast<uint32_t>(encStep::Sync) + 1;
+constexpr uint32_t kSteps = kStepNumbers;
 
 /// Reads rows of one block of bytes, each checked before it is copied out.
 class Reader {

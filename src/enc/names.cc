@@ -1,6 +1,8 @@
 #include <cinttypes>
 #include <cstdio>
+#include <iterator>
 
+#include "enc/mesh_types.h"
 #include "enc/program.h"
 #include "enc/task.h"
 
@@ -53,7 +55,11 @@ const char* encOpName(encOp op) {
 }
 
 const char* encStepName(encStep step) {
-  return kStepNames[static_cast<size_t>(step)];
+  const int number = static_cast<int>(step);
+  if (number >= kFirstMeshStep) {
+    return encMeshEventName(static_cast<enc_mesh_event_type>(number - kFirstMeshStep));
+  }
+  return number < static_cast<int>(std::size(kStepNames)) ? kStepNames[number] : "";
 }
 
 std::string encDump(const encDesc& desc) {

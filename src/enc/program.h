@@ -46,6 +46,10 @@ enum class encStep : uint8_t {
   Pull,
   Sync,
 };
+/// Steps from here on are events of meshes (mesh_types.h).
+inline constexpr int kFirstMeshStep = 64;
+/// Numbers below are steps; those without a meaning have empty names.
+inline constexpr uint32_t kStepNumbers = 64 + 53;
 const char* encStepName(encStep step);
 
 /// One descriptor. Fields that its type does not use keep their defaults.
