@@ -161,7 +161,7 @@ void encBuilder::wait(size_t queue, encStep step, int raisedBy, uint32_t semapho
 
 encProgram encBuilder::finish() && {
   NCCL_CHECK(!inLoop());
-  uint64_t scratch = 0;
+  uint64_t scratch = program_.scratchBytes;
   const auto touch = [&](const encAddress& address, uint64_t bytes) {
     if (address.buffer != encBuffer::Scratch || address.rank != info_.rank) return;
     scratch = std::max(scratch, static_cast<uint64_t>(address.offset) + bytes);
@@ -182,7 +182,7 @@ encProgram encBuilder::finish() && {
   for (const auto& [semaphore, expected] : expected_) {
     if (expected.before > 0) program_.totals.emplace_back(semaphore, expected.before);
   }
-  // All of it: whoever fills a slot of ours does so for us to read, so our own addresses cover it.
+  // Whoever fills a slot of ours does so for us to read, so our own addresses cover it.
   program_.scratchBytes = scratch;
   return std::move(program_);
 }

@@ -2,6 +2,7 @@
 // semaphores.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -84,6 +85,10 @@ class encBuilder {
 
   void peersReadInputs() { program_.peerInputs = true; }
   void peersWriteOutputs() { program_.peerOutputs = true; }
+  /// Others use our scratch up to `end`, whatever we use of it ourselves.
+  void peersUseScratch(uint64_t end) {
+    program_.scratchBytes = std::max(program_.scratchBytes, end);
+  }
 
   encProgram finish() &&;
 
