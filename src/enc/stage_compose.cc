@@ -1,19 +1,20 @@
 #include "enc/stage_compose.h"
 
 #include "enc/alg_table.h"
+#include "enc/kangaring.h"
 #include "enc/ring.h"
+#include "enc/single_cycle.h"
 
 namespace nccom {
 namespace {
 
-void composeRing(encBuilder& builder, const encStage& stage, const encLevels& levels) {
+encRingOrder levelRing(const encBuilder& builder, const encStage& stage, const encLevels& levels) {
   encPipeKind kind = encPipeKind::Inter;
   if (stage.level == encLevel::Intra) {
     kind = stage.op == encOp::AllGather ? encPipeKind::IntraGather : encPipeKind::IntraReduce;
   }
-  encStageRing(builder, stage,
-               {{encLevelRing(builder.info(), levels, stage.level), builder.layout().pipe(kind, 0),
-                 encReceives::Ahead}});
+  return {encLevelRing(builder.info(), levels, stage.level), builder.layout().pipe(kind, 0),
+          encReceives::Ahead};
 }
 
 void composeCopy(encBuilder& builder, const encStage& stage) {
@@ -36,8 +37,14 @@ Status encStageCompose(encBuilder& builder, const encStage& stage, enc_alg_type 
   }
   switch (alg) {
     case enc_alg_type::Ring:
-      composeRing(builder, stage, levels);
+      encStageRing(builder, stage, {levelRing(builder, stage, levels)});
       return Ok{};
+    case enc_alg_type::Kangaring:
+      TRY(encCheckKangaring(builder.info().kangaring, stage.n()));
+      encStageKangaring(builder, stage, builder.info().kangaring);
+      return Ok{};
+    case enc_alg_type::SingleCycleRing:
+      return encStageSingleCycle(builder, stage, levelRing(builder, stage, levels));
     default:
       break;
   }

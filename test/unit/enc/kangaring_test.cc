@@ -1,6 +1,9 @@
 #include "enc/kangaring.h"
 
+#include <numeric>
+
 #include "enc/flat.h"
+#include "enc/hier.h"
 #include "enc/ring.h"
 #include "test/unit/enc/ring_family.h"
 
@@ -231,6 +234,29 @@ Result<encProgram> twoStages(const enc_comm_info& info, const encTask& task) {
   return std::move(builder).finish();
 }
 
+/// The same; the finished part goes to its place first, and the all-gather runs in place.
+Result<encProgram> inPlaceStages(const enc_comm_info& info, const encTask& task) {
+  encBuilder builder(info, task, "kangaring");
+  encStage reduce = encFlatStage(info, task);
+  const auto n = static_cast<uint64_t>(info.rank_n);
+  reduce.op = encOp::ReduceScatter;
+  reduce.partBytes = (task.count + n - 1) / n * reduce.elementBytes;
+  reduce.output = pages(encBuffer::Scratch, reduce.workBegin);
+  reduce.maxChannels = 1;
+  reduce.mayLoop = false;
+  encStage gather = reduce;
+  gather.op = encOp::AllGather;
+  gather.input = pages(encBuffer::Output, gather.part(info.rank).begin);
+  gather.output = pages(encBuffer::Output, 0);
+  gather.scaleInputs = gather.divide = gather.first = false;
+  encStageKangaring(builder, reduce, info.kangaring);
+  builder.transfer(builder.mainQueue(0), {.sources = {reduce.out(info.rank, 0)},
+                                          .destinations = {gather.in(info.rank, 0)},
+                                          .bytes = gather.part(info.rank).bytes});
+  encStageKangaring(builder, gather, info.kangaring);
+  return std::move(builder).finish();
+}
+
 /// AllReduce within the work area, as the stage between two others.
 Result<encProgram> middleStage(const enc_comm_info& info, const encTask& task) {
   encBuilder builder(info, task, "kangaring");
@@ -250,7 +276,7 @@ Result<encProgram> middleStage(const enc_comm_info& info, const encTask& task) {
 TEST(Kangaring, IsAStageOfOthers) {
   uint64_t seed = 0;
   for (const World& world : {pairs(), fours()}) {
-    for (const auto& composer : {twoStages, middleStage}) {
+    for (const auto& composer : {twoStages, inPlaceStages, middleStage}) {
       for (const bool inPlace : {false, true}) {
         std::vector<encOperation> sequence;
         for (const uint64_t count : {1, 17, 301, 3001}) {  // the first: parts without bytes
@@ -263,6 +289,38 @@ TEST(Kangaring, IsAStageOfOthers) {
         EXPECT_EQ(test::verified(world, sequence, inPlace), "");
       }
     }
+  }
+}
+
+TEST(Kangaring, IsTheInnerStageOfHierarchies) {
+  std::vector<int> cores(16);
+  std::iota(cores.begin(), cores.end(), 0);
+  World world = test::shaped("trn2.48xlarge", 2, {cores, cores}, {4096, 4096, 16384});
+  world.comm->options.allowed = uint64_t{1} << algBit(enc_alg_type::Hier, enc_comm_type::Inter);
+  for (const enc_alg_type alg :
+       {enc_alg_type::Ring, enc_alg_type::Kangaring, enc_alg_type::SingleCycleRing}) {
+    world.comm->options.allowed |= uint64_t{1} << algBit(alg, enc_comm_type::Intra);
+    world.comm->options.allowed |= uint64_t{1} << algBit(alg, enc_comm_type::Inter);
+  }
+  for (const bool inPlace : {false, true}) {
+    std::vector<encOperation> sequence;
+    for (const encOp op : {encOp::AllReduce, encOp::AllGather, encOp::ReduceScatter}) {
+      for (const uint64_t count : {1, 200, 5000}) {
+        const encTask task = test::collective(op, count, ncclInt32, ncclAvg);
+        sequence.push_back(test::composeAll(world, task, encComposeHier));
+        const encLayout layout = encLayout::of(*world.comm);
+        const uint32_t first = layout.pipe(encPipeKind::Kangaring, 0).semaphores;
+        EXPECT_TRUE(std::any_of(sequence.back()[0].totals.begin(), sequence.back()[0].totals.end(),
+                                [&](const auto& total) {
+                                  return total.first >= first &&
+                                         total.first < first + kPipeSemaphores;
+                                }))
+            << "the kangaring is not chosen";
+        ASSERT_EQ(test::check(world, sequence.back(), count, inPlace), "")
+            << test::label(world, task);
+      }
+    }
+    EXPECT_EQ(test::verified(world, sequence, inPlace), "");
   }
 }
 
