@@ -32,6 +32,8 @@ Status checkPeers(const std::vector<ncclPeerInfo>& peers) {
     TRY(agree("the platform (NCCOM_PLATFORM, NCCOM_CLUSTER, NCCL_TOPO_FILE)", first, first.platform,
               peer, peer.platform));
     TRY(agree("NCCL_BUFFSIZE", first, number(first.bufferBytes), peer, number(peer.bufferBytes)));
+    TRY(agree("how algorithms are chosen (NCCOM_ALG, NEURON_RT_*)", first, first.algorithms, peer,
+              peer.algorithms));
     TRY(agree("the net", first, first.net, peer, peer.net));
     TRY(agree("the least number of channels", first, number(first.minChannels), peer,
               number(peer.minChannels)));
@@ -46,14 +48,27 @@ Status checkPeers(const std::vector<ncclPeerInfo>& peers) {
   return Ok{};
 }
 
-std::vector<int> nodesOf(const std::vector<ncclPeerInfo>& peers) {
-  std::map<uint64_t, int> nodeOf;
-  std::vector<int> nodes;
-  nodes.reserve(peers.size());
+namespace {
+
+std::vector<int> numbered(const std::vector<ncclPeerInfo>& peers, uint64_t ncclPeerInfo::*hash) {
+  std::map<uint64_t, int> numbers;
+  std::vector<int> result;
+  result.reserve(peers.size());
   for (const ncclPeerInfo& peer : peers) {
-    nodes.push_back(nodeOf.emplace(peer.hostHash, static_cast<int>(nodeOf.size())).first->second);
+    const int next = static_cast<int>(numbers.size());
+    result.push_back(numbers.emplace(peer.*hash, next).first->second);
   }
-  return nodes;
+  return result;
+}
+
+}  // namespace
+
+std::vector<int> nodesOf(const std::vector<ncclPeerInfo>& peers) {
+  return numbered(peers, &ncclPeerInfo::hostHash);
+}
+
+std::vector<int> serversOf(const std::vector<ncclPeerInfo>& peers) {
+  return numbered(peers, &ncclPeerInfo::serverHash);
 }
 
 uint64_t hashOf(const std::string& text) {

@@ -18,11 +18,13 @@ struct ncclPeerInfo {
   int32_t pid;
   int32_t minChannels, maxChannels;
   int32_t reserved;
-  uint64_t hostHash;  // equal: one host
+  uint64_t hostHash;    // equal: memory can be shared
+  uint64_t serverHash;  // equal: one server of the platform; several of a pod may share memory
   uint64_t bufferBytes;
   char hostName[64];
   char platform[64];
-  char net[64];  // name of the net, "" if none was opened
+  char net[64];          // name of the net, "" if none was opened
+  char algorithms[128];  // what was set of how algorithms are chosen
 };
 
 /// What ranks must agree on: version, size, platform, buffer size, net.
@@ -31,8 +33,10 @@ struct ncclPeerInfo {
 ///                           of one host have one device
 Status checkPeers(const std::vector<ncclPeerInfo>& peers);
 
-/// Node of each rank: hosts numbered in the order of their lowest rank.
+/// Node of each rank: those that share memory, numbered in the order of their lowest rank.
 std::vector<int> nodesOf(const std::vector<ncclPeerInfo>& peers);
+/// Server of each rank, numbered alike.
+std::vector<int> serversOf(const std::vector<ncclPeerInfo>& peers);
 
 /// 64 bits of a text, equal in every process (FNV-1a).
 uint64_t hashOf(const std::string& text);

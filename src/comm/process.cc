@@ -160,13 +160,38 @@ const std::string& Process::platformText() const {
 
 HostOfDevice Process::hostOf(int device) const {
   if (cluster_.hostCount() == 0) {
-    return {hostIdentity_, ownHostName(), params_.platform, device, deviceCount_};
+    HostOfDevice host;
+    host.identity = host.memory = hostIdentity_;
+    host.name = ownHostName();
+    host.platform = params_.platform;
+    host.device = device;
+    host.nDevices = deviceCount_;
+    return host;
   }
   const ClusterPlace place = cluster_.place(device).value();
   const ClusterHost& host = cluster_.hosts[place.host];
   const std::string number = "/" + std::to_string(place.host);
-  return {hostIdentity_ + number, ownHostName() + number, host.platform, place.device,
-          host.nDevices};
+  HostOfDevice result;
+  result.identity = result.memory = hostIdentity_ + number;
+  if (host.pod >= 0) result.memory = hostIdentity_ + "/pod/" + std::to_string(host.pod);
+  result.name = ownHostName() + number;
+  result.platform = host.platform;
+  result.device = place.device;
+  result.nDevices = host.nDevices;
+  result.shape = host.shape;
+  result.pod = host.pod;
+  result.podNode = host.podNode;
+  return result;
+}
+
+Result<std::shared_ptr<const enc_comm_info>> Process::shape(const CommPlaces& places) {
+  const std::lock_guard lock(shapeMutex_);
+  const auto same = [&](const auto& entry) { return entry.first == places; };
+  const auto found = std::find_if(shapes_.begin(), shapes_.end(), same);
+  if (found != shapes_.end()) return found->second;
+  shapes_.emplace_front(places, std::make_shared<const enc_comm_info>(TRY(describePlaces(places))));
+  if (shapes_.size() > kMaxGraphs) shapes_.pop_back();
+  return shapes_.front().second;
 }
 
 Result<Process*> Process::withoutDevice() {

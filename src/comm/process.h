@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/places.h"
 #include "graph/cluster.h"
 #include "graph/graph.h"
 #include "misc/params.h"
@@ -28,10 +29,13 @@ class Proxy;
 /// Where a device is, for one that asks by its number.
 struct HostOfDevice {
   std::string identity;  // equal for two devices if and only if their host is the same
+  std::string memory;    // equal if their hosts share memory: the same one, or of one pod
   std::string name;      // for messages
   std::string platform;
-  int device = 0;    // its number on the host
-  int nDevices = 0;  // of the host
+  int device = 0;                 // its number on the host
+  int nDevices = 0;               // of the host
+  NeuronPodShape shape = kNoPod;  // of the host's pod
+  int pod = -1, podNode = -1;     // as ClusterHost's
 };
 
 class Process {
@@ -63,6 +67,9 @@ class Process {
   /// are kept, as a cluster's hosts may share a process.
   Result<std::shared_ptr<const GraphResult>> graph(const GraphInput& input);
 
+  /// What composers know of a communicator with these places; made once for equal ones.
+  Result<std::shared_ptr<const enc_comm_info>> shape(const CommPlaces& places);
+
   BootstrapRoots& roots() { return *roots_; }
   Joining& joining() { return *joining_; }
   Monitor& monitor() { return *monitor_; }
@@ -91,6 +98,8 @@ class Process {
   std::unique_ptr<NetRegistry> nets_;
   std::mutex graphMutex_;  // guards graphs_; held while searching: equal inputs search once
   std::deque<std::pair<GraphInput, std::shared_ptr<const GraphResult>>> graphs_;  // latest first
+  std::mutex shapeMutex_;  // guards shapes_; held while making one
+  std::deque<std::pair<CommPlaces, std::shared_ptr<const enc_comm_info>>> shapes_;  // latest first
 };
 
 /// What the parameters say of the bootstrap.

@@ -15,6 +15,7 @@ struct encMachine {
   int lnc = 1;
   NeuronPodShape shape = kNoPod;
   int hostDevices = 0;  // of this machine, a rank each
+  bool operator==(const encMachine&) const = default;
 };
 
 /// The logical cores of a group that fills its nodes from core 0 on.

@@ -73,28 +73,6 @@ Result<Hosts> hostsOf(const encMachine& machine, const std::vector<Cores>& cores
   return result;
 }
 
-Result<std::vector<std::vector<int>>> ringsOf(const encMachine& machine,
-                                              const std::vector<Cores>& coresOf, int nRanks) {
-  std::vector<int> order(nRanks);
-  std::iota(order.begin(), order.end(), 0);
-  if (nRanks == 1 || machine.platform == nullptr) return std::vector<std::vector<int>>{order};
-  const bool pods = machine.shape.type != NeuronPodType::None && coresOf.size() > 1;
-  Hosts hosts = TRY(hostsOf(machine, coresOf, pods));
-  for (PipelineHost& host : hosts.hosts) {
-    host.xml = &hosts.xmls[host.fabricHost];
-    host.fabric = &hosts.fabric;
-  }
-  PipelineOptions options;
-  options.neuronSearch = true;
-  options.fuse = false;
-  options.trees = false;
-  options.maxChannels = kMaxChannels / 2;
-  options.maxJoined = kMaxChannels;
-  options.hostOrder = hosts.order;
-  PipelineResult result = TRY(runPipeline(hosts.hosts, options));
-  return std::move(result.global.rings);
-}
-
 }  // namespace
 
 Status encPlaceComm(const encMachine& machine, const std::vector<int>& servers,
@@ -132,6 +110,31 @@ Status encPlaceComm(const encMachine& machine, const std::vector<int>& servers,
   return Ok{};
 }
 
+Result<std::vector<std::vector<int>>> encShapeRings(const encMachine& machine,
+                                                    const std::vector<Cores>& coresOf) {
+  int nRanks = 0;
+  for (const Cores& cores : coresOf)
+    nRanks += static_cast<int>(cores.size());
+  std::vector<int> order(nRanks);
+  std::iota(order.begin(), order.end(), 0);
+  if (nRanks == 1 || machine.platform == nullptr) return std::vector<std::vector<int>>{order};
+  const bool pods = machine.shape.type != NeuronPodType::None && coresOf.size() > 1;
+  Hosts hosts = TRY(hostsOf(machine, coresOf, pods));
+  for (PipelineHost& host : hosts.hosts) {
+    host.xml = &hosts.xmls[host.fabricHost];
+    host.fabric = &hosts.fabric;
+  }
+  PipelineOptions options;
+  options.neuronSearch = true;
+  options.fuse = false;
+  options.trees = false;
+  options.maxChannels = kMaxChannels / 2;
+  options.maxJoined = kMaxChannels;
+  options.hostOrder = hosts.order;
+  PipelineResult result = TRY(runPipeline(hosts.hosts, options));
+  return std::move(result.global.rings);
+}
+
 Result<enc_comm_info> encShapeComm(const encMachine& machine,
                                    const std::vector<std::vector<int>>& coresOf, int rank) {
   enc_comm_info info;
@@ -150,7 +153,7 @@ Result<enc_comm_info> encShapeComm(const encMachine& machine,
     return fail(ncclInvalidArgument, "rank %d of %d: want 0 <= rank < ranks", rank, info.rank_n);
   }
   TRY(encPlaceComm(machine, servers, cores, info));
-  info.rings = TRY(ringsOf(machine, coresOf, info.rank_n));
+  info.rings = TRY(encShapeRings(machine, coresOf));
   return info;
 }
 

@@ -19,6 +19,11 @@ namespace nccom {
 Status encPlaceComm(const encMachine& machine, const std::vector<int>& servers,
                     const std::vector<int>& cores, enc_comm_info& info);
 
+/// The rings of a communicator whose ranks are numbered server by server.
+/// @return [channel][rank] in ring order
+Result<std::vector<std::vector<int>>> encShapeRings(const encMachine& machine,
+                                                    const std::vector<std::vector<int>>& coresOf);
+
 /// The whole of it, with the rings that a communicator there would have. Ranks are numbered server
 /// by server; servers of a pod share memory, others need the network.
 ///
