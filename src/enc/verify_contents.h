@@ -1,25 +1,40 @@
 // Symbolic contents of memory: which ranks' input bytes a byte is made of.
 #pragma once
 
+#include <compare>
 #include <cstdint>
-#include <map>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace nccom {
 
-/// A contribution: the byte `rel` behind the content's own position in an input buffer.
-struct encTerm {
-  int rank = 0;
+/// Ranks, each as often as it was added.
+class encRankBag {
+ public:
+  void add(int rank);
+  void add(const encRankBag& other);
+  bool empty() const { return once_.empty() && more_.empty(); }
+  std::vector<int> ranks() const;  // in order
+  uint64_t hash() const;
+  bool operator==(const encRankBag&) const = default;
+
+ private:
+  std::vector<uint64_t> once_;  // a bit for each rank that is there; the last word is not 0
+  std::vector<int> more_;       // what is there beyond once, in order
+};
+
+/// Where contributions come from: the byte `rel` behind the content's own position in an input.
+struct encOrigin {
   int operation = 0;
   int index = 0;
   int64_t rel = 0;
   int scaled = 0, divided = 0;  // how often
-  bool operator<(const encTerm& other) const;
+  auto operator<=>(const encOrigin&) const = default;
 };
 
 /// Contents by number, each once. A byte at offset o of some memory has content `id` with `shift`:
-/// it comes from byte o + shift (+ rel) of each term's buffer.
+/// it comes from byte o + shift (+ rel) of the inputs of each origin's ranks.
 class encContents {
  public:
   using Id = int;
@@ -39,11 +54,31 @@ class encContents {
   std::string text(Id id) const;
 
  private:
-  Id intern(std::vector<encTerm> terms);
+  struct Part {
+    encOrigin origin;
+    encRankBag ranks;  // not empty
+    bool operator==(const Part&) const = default;
+  };
+  using Parts = std::vector<Part>;  // by origin
+  /// Values by number, found by their hash.
+  template <class T>
+  struct Table {
+    std::vector<T> values;
+    std::vector<Id> sameHash;  // the one before of the same hash, -1: none
+    std::unordered_map<uint64_t, Id> last;
+  };
+  template <class T>
+  static Id find(const Table<T>& table, uint64_t hash, const T& value);
+  template <class T>
+  static Id add(Table<T>& table, uint64_t hash, T value);
 
-  std::vector<std::vector<encTerm>> contents_;
-  std::map<std::vector<encTerm>, Id> ids_;
-  std::map<std::vector<int64_t>, Id> folds_;
+  static void put(Parts& parts, const encOrigin& origin, const encRankBag& ranks);
+  Id intern(Parts parts);
+
+  Table<Parts> contents_;
+  Table<std::vector<int64_t>> folds_;
+  std::vector<Id> folded_;      // what each of the folds gives
+  std::vector<int64_t> asked_;  // the fold that is looked for
 };
 
 }  // namespace nccom

@@ -40,7 +40,8 @@ class Sweeps {
  private:
   bool add(const encBlock& block) {
     for (const encDesc& desc : block.descs) {
-      if (desc.type == encDescType::Post || desc.net.stride != 0) return false;
+      if (desc.type == encDescType::Post || desc.net.stride != 0 || countsPasses(desc))
+        return false;
       for (const encAddress& a : desc.sources) {
         if (!add(a, desc.bytes, block.repeat, false)) return false;
       }
@@ -49,6 +50,14 @@ class Sweeps {
       }
     }
     return true;
+  }
+
+  /// Increments of skipped iterations, made at once, would tear the passes apart.
+  bool countsPasses(const encDesc& desc) const {
+    const encLayout& layout = world_.layout;
+    return desc.type == encDescType::Inc &&
+           desc.semaphore >= layout.eventSemaphore(encLevel::Intra, 0) &&
+           desc.semaphore < layout.jointSemaphore(0);
   }
 
   bool add(const encAddress& a, uint64_t bytes, uint64_t repeat, bool writes) {

@@ -5,13 +5,6 @@
 
 namespace nccom {
 
-void encJoin(encClock& into, const encClock& from) {
-  uint32_t* const a = into.data();
-  const uint32_t* const b = from.data();
-  for (size_t i = 0; i < from.size(); i++)
-    a[i] = std::max(a[i], b[i]);
-}
-
 void encMemory::preset(int64_t begin, int64_t end, encContents::Value value) {
   if (begin < end) segments_.emplace(begin, Segment{end, value, {}, -1, {}});
 }
@@ -27,7 +20,8 @@ void encMemory::splitAt(int64_t at) {
 }
 
 std::optional<encConflict> encMemory::read(int64_t begin, int64_t end, const encAccess& access,
-                                           const encClock& clock, std::vector<Piece>& pieces) {
+                                           const encObserver& observer,
+                                           std::vector<Piece>& pieces) {
   using Kind = encConflict::Kind;
   if (begin >= end) return std::nullopt;
   splitAt(begin);
@@ -39,25 +33,19 @@ std::optional<encConflict> encMemory::read(int64_t begin, int64_t end, const enc
       return encConflict{Kind::ReadsUnwritten, at, gap, {}};
     }
     Segment& s = segment->second;
-    if (!s.writer.before(clock)) {
+    if (!observer.knows(s.writer)) {
       return encConflict{Kind::ReadsUnorderedWrite, at, s.end, s.writer};
     }
     pieces.push_back({at, s.end, s.value});
-    const auto same =
-        std::find_if(s.readers.begin(), s.readers.end(),
-                     [&](const encAccess& reader) { return reader.agent == access.agent; });
-    if (same == s.readers.end()) {
-      s.readers.push_back(access);
-    } else {
-      *same = access;  // an agent's events are in order: the last one stands for all
-    }
+    std::erase_if(s.readers, [&](const encAccess& reader) { return observer.knows(reader); });
+    s.readers.push_back(access);
     at = s.end;
   }
   return std::nullopt;
 }
 
 std::optional<encConflict> encMemory::write(const std::vector<Piece>& pieces,
-                                            const encAccess& access, const encClock& clock,
+                                            const encAccess& access, const encObserver& observer,
                                             int party) {
   using Kind = encConflict::Kind;
   const int64_t begin = pieces.front().begin, end = pieces.back().end;
@@ -67,11 +55,11 @@ std::optional<encConflict> encMemory::write(const std::vector<Piece>& pieces,
   auto segment = segments_.lower_bound(begin);
   while (segment != segments_.end() && segment->first < end) {
     const Segment& s = segment->second;
-    if (!s.writer.before(clock)) {
+    if (!observer.knows(s.writer)) {
       return encConflict{Kind::WritesUnorderedWrite, segment->first, s.end, s.writer};
     }
     for (const encAccess& reader : s.readers) {
-      if (!reader.before(clock)) {
+      if (!observer.knows(reader)) {
         return encConflict{Kind::WritesUnorderedRead, segment->first, s.end, reader};
       }
     }
@@ -92,14 +80,14 @@ bool encMemory::trusts(int64_t begin, int64_t end) const {
                      [&](const auto& range) { return range.first < end && begin < range.second; });
 }
 
-std::optional<encConflict> encMemory::unordered(const encClock& clock) const {
+std::optional<encConflict> encMemory::unordered(const encObserver& observer) const {
   using Kind = encConflict::Kind;
   for (const auto& [begin, s] : segments_) {
-    if (!s.writer.before(clock)) {
+    if (!observer.knows(s.writer)) {
       return encConflict{Kind::WritesUnorderedWrite, begin, s.end, s.writer};
     }
     for (const encAccess& reader : s.readers) {
-      if (!reader.before(clock)) {
+      if (!observer.knows(reader)) {
         return encConflict{Kind::WritesUnorderedRead, begin, s.end, reader};
       }
     }

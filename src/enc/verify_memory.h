@@ -8,23 +8,16 @@
 #include <string>
 #include <vector>
 
+#include "enc/verify_clock.h"
 #include "enc/verify_contents.h"
 
 namespace nccom {
 
-/// Vector clock: how many events of each agent (a queue of a rank, an end of a connection) are
-/// known to have happened.
-using encClock = std::vector<uint32_t>;
-
-void encJoin(encClock& into, const encClock& from);
-
-/// An access: event number `time` of `agent`, made by descriptor `site` in `iteration`.
-struct encAccess {
-  int agent = -1;  // -1: the owner, before its program started
-  uint32_t time = 0;
-  uint32_t site = 0;
-  uint64_t iteration = 0;
-  bool before(const encClock& clock) const { return agent < 0 || clock[agent] >= time; }
+/// Somebody who knows of accesses.
+struct encObserver {
+  const encOrder& order;
+  const encKnowledge& who;
+  bool knows(const encAccess& access) const { return order.knows(who, access); }
 };
 
 /// Two accesses without order, or one that finds nothing.
@@ -54,16 +47,16 @@ class encMemory {
   /// Bytes that only skipped iterations write: right by translation.
   void trust(int64_t begin, int64_t end) { trusted_.emplace_back(begin, end); }
 
-  /// Contents of [begin, end), which `access` reads knowing `clock`.
+  /// Contents of [begin, end), which the observer reads with `access`.
   std::optional<encConflict> read(int64_t begin, int64_t end, const encAccess& access,
-                                  const encClock& clock, std::vector<Piece>& pieces);
+                                  const encObserver& observer, std::vector<Piece>& pieces);
   /// Overwrites the bytes of `pieces`, which are adjacent. `party` >= 0 wants to be the only
   /// writer.
   std::optional<encConflict> write(const std::vector<Piece>& pieces, const encAccess& access,
-                                   const encClock& clock, int party);
+                                   const encObserver& observer, int party);
 
-  /// Any access that `clock` does not know of.
-  std::optional<encConflict> unordered(const encClock& clock) const;
+  /// Any access that the observer does not know of.
+  std::optional<encConflict> unordered(const encObserver& observer) const;
   /// The first bytes of [begin, end) that do not hold `value`, trusted ones left out; `found` has
   /// no value if they were never written.
   struct Mismatch {
@@ -79,6 +72,8 @@ class encMemory {
     encContents::Value value;
     encAccess writer;
     int party = -1;
+    // Since the last write. Whoever knows of a reader knows what that one knew: so only those
+    // that no later one knew.
     std::vector<encAccess> readers;
   };
   using Segments = std::map<int64_t, Segment>;

@@ -5,53 +5,40 @@
 #include "enc/buffers.h"
 
 namespace nccom {
+namespace {
 
-encVerifyRun::encVerifyRun(const encVerifyWorld& world, bool jump) : world_(world), jump_(jump) {
+size_t mostQueues(const encVerifyWorld& world) {
+  size_t most = 0;
+  for (const encOperation& operation : world.operations) {
+    for (const encProgram& program : operation)
+      most = std::max(most, program.queues.size());
+  }
+  return most;
+}
+
+constexpr const char* kUnknownPass =
+    "another pass may have raised it before all increments of that one were made";
+
+}  // namespace
+
+encVerifyRun::encVerifyRun(const encVerifyWorld& world, bool jump)
+    : world_(world),
+      jump_(jump),
+      order_(static_cast<int>(mostQueues(world)) * world.info.rank_n),
+      ranks_(world.info.rank_n),
+      semaphores_(world.semaphores.size()),
+      expectations_(world, contents_) {
   for (size_t i = 0; i < world.operations.size(); i++) {
-    auto plan = jump ? encPlanJumps(world, static_cast<int>(i)) : std::nullopt;
+    const auto plan = jump ? encPlanJumps(world, static_cast<int>(i)) : std::nullopt;
     mayJump_.push_back(plan.has_value());
-    trusted_.push_back(plan ? std::move(*plan) : std::vector<encTrustedBytes>{});
+    trusted_.emplace_back(world.info.rank_n);
+    if (!plan) continue;
+    for (const encTrustedBytes& trusted : *plan)
+      trusted_[i][trusted.rank].push_back(trusted);
   }
-  ranks_.resize(world.info.rank_n);
-  semaphores_.resize(world.raisers.size());
-  for (size_t id = 0; id < world.raisers.size(); id++)
-    semaphores_[id].setRaisers(world.raisers[id]);
-  numberAgents();
-}
-
-/// An agent for each queue of each rank (whatever the operation), and for both ends of each wire.
-void encVerifyRun::numberAgents() {
-  for (size_t rank = 0; rank < ranks_.size(); rank++) {
-    size_t queues = 0;
-    for (const encOperation& operation : world_.operations) {
-      queues = std::max(queues, operation[rank].queues.size());
-    }
-    ranks_[rank].firstAgent = static_cast<int>(agents_);
-    agents_ += queues;
-  }
-  for (const encOperation& operation : world_.operations) {
-    for (const encProgram& program : operation) {
-      for (size_t i = 0; i < program.connections.size(); i++) {
-        const encConnection& connection = program.connections[i];
-        Wire& w = wire(program.rank, connection);
-        NetEnd& own = connection.send ? w.from : w.to;
-        if (own.agent < 0) own.agent = static_cast<int>(agents_++);
-        own.rank = program.rank;
-        own.semaphore = connection.semaphore;
-      }
-    }
-  }
-  for (Rank& rank : ranks_)
-    rank.clock.assign(agents_, 0);
-  for (auto& [key, w] : wires_) {
-    w.from.clock.assign(agents_, 0);
-    w.to.clock.assign(agents_, 0);
-  }
-}
-
-encVerifyRun::Wire& encVerifyRun::wire(int rank, const encConnection& connection) {
-  return wires_[{connection.send ? rank : connection.peer, connection.send ? connection.peer : rank,
-                 connection.channel}];
+  for (size_t id = 0; id < world.semaphores.size(); id++)
+    semaphores_[id].setRaisers(world.semaphores[id].raisers);
+  layWires();
 }
 
 Status encVerifyRun::run() {
@@ -75,17 +62,22 @@ Status encVerifyRun::launch(int rank) {
     const encProgram& program = world_.program(r.operation, rank);
     prepareBuffers(rank);
     r.running = true;
+    r.found.clear();
     r.queuesLeft = program.queues.size();
     r.queues.assign(program.queues.size(), {});
+    r.times.resize(std::max(r.times.size(), r.queues.size()), 0);
     for (size_t i = 0; i < r.queues.size(); i++) {
       Queue& queue = r.queues[i];
-      queue.agent = r.firstAgent + static_cast<int>(i);
-      queue.clock = r.clock;
-      queue.clock[queue.agent]++;
+      queue.launchTime = r.times[i] + 1;
+      queue.state = r.state;
+      queue.state.knowledge.agent = agentOf(rank, i);
+      queue.state.knowledge.time = queue.launchTime;
+      queue.chain = r.state.chain;
+      queue.at.site = world_.blockSite(r.operation, rank, i, 0);
       runnable_.push_back({rank, i});
     }
-    if (!r.queues.empty()) r.launchTime = r.queues[0].clock[r.firstAgent];
-    wake(r.waiting);
+    runnable_.insert(runnable_.end(), r.waiting.begin(), r.waiting.end());
+    r.waiting.clear();
     if (r.queuesLeft > 0) return Ok{};
     TRY(end(rank));
   }
@@ -98,19 +90,16 @@ void encVerifyRun::prepareBuffers(int rank) {
   const auto count = [&](const std::vector<encMessage>& messages) {
     return task.op == encOp::SendRecv ? messages.size() : 1;
   };
-  r.inputs.clear();
-  r.outputs.clear();
+  r.inputs.assign(count(task.sends), {});
+  r.outputs.assign(count(task.recvs), {});
   r.work = {};
-  for (size_t i = 0; i < count(task.recvs); i++)
-    r.outputs[static_cast<uint16_t>(i)];
-  for (size_t n = 0; n < count(task.sends); n++) {
+  for (size_t n = 0; n < r.inputs.size(); n++) {
     const auto i = static_cast<uint16_t>(n);
     const uint64_t bytes = encBufferBytes(task, rank, world_.info.rank_n, encBuffer::Input, i);
-    r.inputs[i].preset(0, static_cast<int64_t>(bytes),
+    r.inputs[n].preset(0, static_cast<int64_t>(bytes),
                        {contents_.of({rank}, r.operation, i, 0, 0), 0});
   }
-  for (const encTrustedBytes& trusted : trusted_[r.operation]) {
-    if (trusted.rank != rank) continue;
+  for (const encTrustedBytes& trusted : trusted_[r.operation][rank]) {
     auto& memories = trusted.buffer == encBuffer::Input ? r.inputs : r.outputs;
     memories[trusted.index].trust(trusted.begin, trusted.end);
   }
@@ -119,18 +108,23 @@ void encVerifyRun::prepareBuffers(int rank) {
 /// All queues have ended: outputs count, and from now on the buffers are the caller's.
 Status encVerifyRun::end(int rank) {
   Rank& r = ranks_[rank];
-  for (const Queue& queue : r.queues)
-    encJoin(r.clock, queue.clock);
-  for (const auto& [index, memory] : r.inputs)
+  for (size_t i = 0; i < r.queues.size(); i++) {
+    const encRelease& state = r.queues[i].state;
+    r.times[i] = state.knowledge.time;
+    order_.learn(r.state.knowledge, state.knowledge);
+    r.state.chain = std::max(r.state.chain, state.chain);
+  }
+  steps_ = std::max(steps_, r.state.chain);
+  for (const encMemory& memory : r.inputs)
     TRY(checkDone(rank, memory, "INPUT"));
-  for (const auto& [index, memory] : r.outputs)
+  for (const encMemory& memory : r.outputs)
     TRY(checkDone(rank, memory, "OUTPUT"));
   TRY(checkDone(rank, r.work, "work area"));
   TRY(checkOutputs(rank));
   TRY(checkNetworkDone(rank));
   const encProgram& program = world_.program(r.operation, rank);
   for (const auto& [number, total] : program.totals) {
-    semaphore(rank, number).base += static_cast<int64_t>(total);
+    semaphores_[*world_.findSemaphore(rank, number)].base += static_cast<int64_t>(total);
   }
   for (const encMessage& send : program.task.sends)
     r.posted[send.peer]++;
@@ -141,7 +135,7 @@ Status encVerifyRun::end(int rank) {
 /// The rank knows of all accesses to its memory.
 Status encVerifyRun::checkDone(int rank, const encMemory& memory, const char* what) const {
   const Rank& r = ranks_[rank];
-  const auto conflict = memory.unordered(r.clock);
+  const auto conflict = memory.unordered(observer(r.state.knowledge));
   if (!conflict) return Ok{};
   return fail(ncclInternalError,
               "operation %d: rank %d ends, but bytes %lld to %lld of its %s are not known to be "
@@ -150,35 +144,18 @@ Status encVerifyRun::checkDone(int rank, const encMemory& memory, const char* wh
               static_cast<long long>(conflict->end), what, text(*conflict).c_str());
 }
 
-/// The rank knows that the network is done with all that it posted.
-Status encVerifyRun::checkNetworkDone(int rank) const {
-  const Rank& r = ranks_[rank];
-  for (const auto& [key, w] : wires_) {
-    for (const NetEnd* own : {&w.from, &w.to}) {
-      const bool done = own->rank != rank || own->agent < 0 ||
-                        (own->entries.empty() && r.clock[own->agent] >= own->clock[own->agent]);
-      if (done) continue;
-      return fail(ncclInternalError,
-                  "operation %d: rank %d ends without knowing that the network is done %s rank %d",
-                  r.operation, rank, own == &w.from ? "sending to" : "receiving from",
-                  own == &w.from ? std::get<1>(key) : std::get<0>(key));
-    }
-  }
-  return Ok{};
-}
-
 Status encVerifyRun::runQueue(encQueueRef ref) {
+  Rank& r = ranks_[ref.rank];
+  Queue& queue = r.queues[ref.queue];
+  const encQueue& program = world_.program(r.operation, ref.rank).queues[ref.queue];
   for (;;) {
-    Rank& r = ranks_[ref.rank];
-    Queue& queue = r.queues[ref.queue];
-    const encProgram& program = world_.program(r.operation, ref.rank);
-    const encBlock& block = program.queues[ref.queue].blocks[queue.at.block];
-    const encSite site{r.operation, ref.rank, ref.queue, queue.at.block, queue.at.desc};
+    const encBlock& block = program.blocks[queue.at.block];
+    const uint32_t site = queue.at.site + static_cast<uint32_t>(queue.at.desc);
     const Step step = TRY(execute(ref, site, block.descs[queue.at.desc]));
     if (step == Step::Blocked) return Ok{};
     if (++queue.at.desc < block.descs.size()) continue;
     TRY(advance(ref, block));
-    if (queue.at.block < program.queues[ref.queue].blocks.size()) continue;
+    if (queue.at.block < program.blocks.size()) continue;
     if (--r.queuesLeft > 0) return Ok{};
     TRY(end(ref.rank));
     return launch(ref.rank);
@@ -187,33 +164,34 @@ Status encVerifyRun::runQueue(encQueueRef ref) {
 
 /// The queue has come to the end of an iteration.
 Status encVerifyRun::advance(encQueueRef ref, const encBlock& block) {
-  Rank& r = ranks_[ref.rank];
-  Cursor& at = r.queues[ref.queue].at;
+  Queue& queue = queueOf(ref);
+  Cursor& at = queue.at;
   at.desc = 0;
   at.iteration++;
-  if (at.iteration == kHeadIterations && mayJump_[r.operation] && encJumps(block)) {
+  if (at.iteration == kHeadIterations && mayJump_[ranks_[ref.rank].operation] && encJumps(block)) {
     TRY(jump(ref, block));
     at.iteration = block.repeat - kTailIterations;
   }
+  queue.chain = queue.state.chain;
   if (at.iteration < block.repeat) return Ok{};
   at.iteration = 0;
   at.block++;
+  at.site += static_cast<uint32_t>(block.descs.size());
   return Ok{};
 }
 
-/// Makes the increments and the network entries of the iterations between head and tail.
+/// Makes the increments and the network entries of the iterations between head and tail. Chains
+/// grow with each of them as with the last one before.
 Status encVerifyRun::jump(encQueueRef ref, const encBlock& block) {
   jumped_ = true;
-  Rank& r = ranks_[ref.rank];
-  Queue& queue = r.queues[ref.queue];
+  Queue& queue = queueOf(ref);
   const uint64_t skipped = block.repeat - kHeadIterations - kTailIterations;
+  queue.state.chain += skipped * (queue.state.chain - queue.chain);
   for (size_t i = 0; i < block.descs.size(); i++) {
     const encDesc& desc = block.descs[i];
-    const encSite site{r.operation, ref.rank, ref.queue, queue.at.block, i};
+    const uint32_t site = queue.at.site + static_cast<uint32_t>(i);
     if (desc.type == encDescType::Inc) {
-      const encRaiser raiser{ref.rank, r.operation, ref.queue,
-                             static_cast<uint64_t>(desc.value) * skipped};
-      raise(desc.rank, desc.semaphore, raiser, snapshot(queue));
+      TRY(raiseBy(ref, site, static_cast<uint64_t>(desc.value) * skipped));
     } else if (desc.type == encDescType::NetSend || desc.type == encDescType::NetRecv) {
       TRY(netPost(ref, site, desc, skipped));
     }
@@ -221,30 +199,26 @@ Status encVerifyRun::jump(encQueueRef ref, const encBlock& block) {
   return Ok{};
 }
 
-Result<encVerifyRun::Step> encVerifyRun::execute(encQueueRef ref, const encSite& site,
+Result<encVerifyRun::Step> encVerifyRun::execute(encQueueRef ref, uint32_t site,
                                                  const encDesc& desc) {
-  Queue& queue = ranks_[ref.rank].queues[ref.queue];
+  Queue& queue = queueOf(ref);
   switch (desc.type) {
     case encDescType::Transfer:
       return transfer(ref, site, desc);
     case encDescType::Wait: {
-      encOrderedSemaphore& s = semaphore(ref.rank, desc.semaphore);
+      encOrderedSemaphore& s = semaphores_[world_.targets[site].semaphore];
       const int64_t value =
           s.base + desc.value + static_cast<int64_t>(queue.at.iteration) * desc.stride;
       if (!s.reached(value)) {
-        s.waiting.push_back(ref);
+        s.waiting.push_back({ref, value});
         return Step::Blocked;
       }
-      s.acquire(value, queue.agent, queue.clock);
-      queue.snapshot.reset();
-      return Step::Done;
+      if (s.acquire(value, order_, queue.state)) return Step::Done;
+      return world_.bad(site, std::string("is satisfied, but ") + kUnknownPass);
     }
-    case encDescType::Inc: {
-      const encRaiser raiser{ref.rank, site.operation, ref.queue,
-                             static_cast<uint64_t>(desc.value)};
-      raise(desc.rank, desc.semaphore, raiser, snapshot(queue));
+    case encDescType::Inc:
+      TRY(raiseBy(ref, site, static_cast<uint64_t>(desc.value)));
       return Step::Done;
-    }
     case encDescType::Post:
       TRY(post(ref, site, desc));
       return Step::Done;
@@ -256,113 +230,53 @@ Result<encVerifyRun::Step> encVerifyRun::execute(encQueueRef ref, const encSite&
   return Step::Done;
 }
 
-encSnapshot encVerifyRun::snapshot(Queue& queue) {
-  if (!queue.snapshot) queue.snapshot = std::make_shared<const encClock>(queue.clock);
-  return queue.snapshot;
+Status encVerifyRun::raiseBy(encQueueRef ref, uint32_t site, uint64_t count) {
+  event(ref, site);
+  return raise(site, count, queueOf(ref).state);
 }
 
-void encVerifyRun::raise(int rank, uint32_t number, const encRaiser& raiser, encSnapshot clock) {
-  encOrderedSemaphore& s = semaphore(rank, number);
-  s.raise(raiser.party, raiser.operation, raiser.queue, raiser.total, std::move(clock));
-  wake(s.waiting);
+/// What the descriptor raises, with what its raiser knows; and those who wait for that.
+Status encVerifyRun::raise(uint32_t site, uint64_t count, const encRelease& release) {
+  const encTarget& target = world_.targets[site];
+  encOrderedSemaphore& s = semaphores_[target.semaphore];
+  const bool known = s.raise(target.raiser, count, release, order_);
+  std::erase_if(s.waiting, [&](const encWaiter& waiter) {
+    if (!s.reached(waiter.value)) return false;
+    runnable_.push_back(waiter.queue);
+    return true;
+  });
+  if (known) return Ok{};
+  const encUsedSemaphore& semaphore = world_.semaphores[target.semaphore];
+  return world_.bad(site, "raises semaphore " + std::to_string(semaphore.number) + " (" +
+                              world_.layout.semaphoreName(semaphore.number) + ") of rank " +
+                              std::to_string(semaphore.rank) + ", but " + kUnknownPass);
 }
 
-void encVerifyRun::wake(std::vector<encQueueRef>& waiting) {
-  runnable_.insert(runnable_.end(), waiting.begin(), waiting.end());
-  waiting.clear();
+encAccess encVerifyRun::event(encQueueRef ref, uint32_t site) {
+  Queue& queue = queueOf(ref);
+  encKnowledge& knowledge = queue.state.knowledge;
+  knowledge.time++;
+  return {knowledge.agent, knowledge.time, site, queue.at.iteration};
 }
 
-Status encVerifyRun::post(encQueueRef ref, const encSite& site, const encDesc& desc) {
+Status encVerifyRun::post(encQueueRef ref, uint32_t site, const encDesc& desc) {
   Rank& r = ranks_[ref.rank];
-  Queue& queue = r.queues[ref.queue];
+  const encKnowledge& own = queueOf(ref).state.knowledge;
   std::map<uint64_t, Posted>& posts = posts_[{ref.rank, desc.rank}];
   const uint64_t number = r.posted[desc.rank] + static_cast<uint64_t>(desc.value);
   const auto earlier = number >= kMaxPosted ? posts.find(number - kMaxPosted) : posts.end();
   if (number >= kMaxPosted && (earlier == posts.end() || !earlier->second.wasRead ||
-                               !earlier->second.read.before(queue.clock))) {
+                               !observer(own).knows(earlier->second.read))) {
     return world_.bad(site, "message " + std::to_string(number - kMaxPosted) +
                                 " is not known to be pulled: at most " +
                                 std::to_string(kMaxPosted) + " may be outstanding");
   }
-  queue.clock[queue.agent]++;
-  queue.snapshot.reset();
-  const encAccess access{queue.agent, queue.clock[queue.agent], world_.siteId(site), 0};
-  if (!posts.try_emplace(number, Posted{site.operation, desc.index, desc.bytes, access, {}, false})
+  const encAccess access = event(ref, site);
+  if (!posts.try_emplace(number, Posted{r.operation, desc.index, desc.bytes, access, {}, false})
            .second) {
     return world_.bad(site, "message " + std::to_string(number) + " is posted twice");
   }
-  raise(desc.rank, desc.semaphore, {ref.rank, site.operation, ref.queue, 1}, snapshot(queue));
-  return Ok{};
-}
-
-Status encVerifyRun::netPost(encQueueRef ref, const encSite& site, const encDesc& desc,
-                             uint64_t skipped) {
-  Queue& queue = ranks_[ref.rank].queues[ref.queue];
-  const encConnection& connection =
-      world_.program(site.operation, ref.rank).connections[desc.connection];
-  Wire& w = wire(ref.rank, connection);
-  NetEnd& own = connection.send ? w.from : w.to;
-  own.connection = desc.connection;
-  NetEntry entry;
-  entry.count = skipped > 0 ? skipped : 1;
-  entry.bytes = desc.bytes;
-  entry.jump = skipped > 0;
-  entry.offset = desc.net.offset + static_cast<int64_t>(queue.at.iteration) * desc.net.stride;
-  entry.clock = snapshot(queue);
-  entry.site = world_.siteId(site);
-  entry.iteration = queue.at.iteration;
-  own.entries.push_back(std::move(entry));
-  return netProgress(w);
-}
-
-/// The network carries what has been posted at both ends, in order.
-Status encVerifyRun::netProgress(Wire& w) {
-  while (!w.from.entries.empty() && !w.to.entries.empty()) {
-    const NetEntry send = std::move(w.from.entries.front());
-    const NetEntry receive = std::move(w.to.entries.front());
-    w.from.entries.pop_front();
-    w.to.entries.pop_front();
-    if (send.bytes != receive.bytes || send.count != receive.count || send.jump != receive.jump) {
-      return world_.bad(world_.sites[send.site], "meets a receive of another size or number: " +
-                                                     world_.text(world_.sites[receive.site]));
-    }
-    TRY(netMove(w, send, receive));
-    const auto finish = [&](NetEnd& own, const NetEntry& entry) {
-      raise(own.rank, own.semaphore,
-            {encRaiser::kProxyParty, world_.sites[entry.site].operation,
-             world_.desc(world_.sites[entry.site]).connection, entry.count},
-            std::make_shared<const encClock>(own.clock));
-    };
-    finish(w.from, send);
-    finish(w.to, receive);
-  }
-  return Ok{};
-}
-
-Status encVerifyRun::netMove(Wire& w, const NetEntry& send, const NetEntry& receive) {
-  encJoin(w.from.clock, *send.clock);
-  w.from.clock[w.from.agent]++;
-  encJoin(w.to.clock, *receive.clock);
-  encJoin(w.to.clock, w.from.clock);  // the data came from there
-  w.to.clock[w.to.agent]++;
-  if (send.jump) return Ok{};
-  const encAccess reads{w.from.agent, w.from.clock[w.from.agent], send.site, send.iteration};
-  const encAccess writes{w.to.agent, w.to.clock[w.to.agent], receive.site, receive.iteration};
-  std::vector<encMemory::Piece> pieces;
-  const int64_t end = send.offset + static_cast<int64_t>(send.bytes);
-  const auto missing =
-      ranks_[w.from.rank].scratch.read(send.offset, end, reads, w.from.clock, pieces);
-  if (missing) return world_.bad(world_.sites[send.site], text(*missing));
-  const int64_t moved = receive.offset - send.offset;
-  for (encMemory::Piece& piece : pieces) {
-    piece.begin += moved;
-    piece.end += moved;
-    piece.value.shift -= moved;
-  }
-  const int party = world_.info.rank_n + w.to.agent;
-  const auto conflict = ranks_[w.to.rank].scratch.write(pieces, writes, w.to.clock, party);
-  if (conflict) return world_.bad(world_.sites[receive.site], text(*conflict));
-  return Ok{};
+  return raiseBy(ref, site, 1);
 }
 
 Error encVerifyRun::deadlock() const {
@@ -374,29 +288,18 @@ Error encVerifyRun::deadlock() const {
       const Cursor& at = r.queues[i].at;
       const encQueue& queue = world_.program(r.operation, static_cast<int>(rank)).queues[i];
       if (at.block >= queue.blocks.size()) continue;
-      const encSite site{r.operation, static_cast<int>(rank), i, at.block, at.desc};
-      const encDesc& desc = world_.desc(site);
+      const uint32_t site = at.site + static_cast<uint32_t>(at.desc);
+      const encDesc& desc = world_.desc(world_.site(site));
       text += "\n  " + world_.text(site) + ", iteration " + std::to_string(at.iteration);
       if (desc.type == encDescType::Wait) {
-        const auto& s = semaphores_[world_.semaphoreId(site.rank, desc.semaphore)];
-        text += ": " + world_.layouts[0].semaphoreName(desc.semaphore) + " is at " +
+        const encOrderedSemaphore& s = semaphores_[world_.targets[site].semaphore];
+        text += ": " + world_.layout.semaphoreName(desc.semaphore) + " is at " +
                 std::to_string(s.value() - s.base);
       }
       named++;
     }
   }
   return Error{ncclInternalError, std::move(text)};
-}
-
-Status encVerifyRun::leftovers() const {
-  for (const auto& [key, w] : wires_) {
-    for (const NetEnd* own : {&w.from, &w.to}) {
-      if (own->entries.empty()) continue;
-      return world_.bad(world_.sites[own->entries.front().site],
-                        "has no counterpart at the other end");
-    }
-  }
-  return Ok{};
 }
 
 }  // namespace nccom

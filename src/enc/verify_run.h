@@ -5,11 +5,11 @@
 #include <deque>
 #include <map>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "enc/verify_contents.h"
+#include "enc/verify_expect.h"
 #include "enc/verify_jump.h"
 #include "enc/verify_memory.h"
 #include "enc/verify_order.h"
@@ -18,14 +18,6 @@
 
 namespace nccom {
 
-/// Bytes of an OUTPUT, and what they must hold when the rank's program has ended.
-struct encExpectation {
-  uint16_t index = 0;
-  int64_t begin = 0, end = 0;
-  encContents::Id content = 0;
-  int64_t source = 0;  // offset in the INPUT that `begin` comes from
-};
-
 class encVerifyRun {
  public:
   /// @param jump  skip the middle of long blocks where encPlanJumps agrees
@@ -33,46 +25,51 @@ class encVerifyRun {
 
   Status run();
   bool jumped() const { return jumped_; }
+  /// Transfers, and messages of networks, on the longest chain of which each starts after the one
+  /// before has ended: by the order of its queue, or because a semaphore says so.
+  uint64_t steps() const { return steps_; }
 
  private:
   struct Cursor {
     size_t block = 0, desc = 0;
     uint64_t iteration = 0;
+    uint32_t site = 0;  // number of the block's first descriptor
   };
   struct Queue {
-    int agent = 0;
     Cursor at;
-    encClock clock;
-    encSnapshot snapshot;  // of `clock`; empty when that has changed
+    encRelease state;            // what its next increment will tell
+    int32_t launchTime = 0;      // its first event in this operation
+    uint64_t chain = 0;          // when its current iteration began
+    std::vector<bool> launched;  // [rank] of this operation, as it knows
   };
   struct Rank {
     int operation = -1;  // that it is in
     bool running = false;
     size_t queuesLeft = 0;
-    int firstAgent = 0;
-    encClock clock;  // what it knew at its last launch or end
+    encRelease state;            // at its last launch or end
+    std::vector<int32_t> times;  // of its queues' last events
     std::vector<Queue> queues;
-    uint32_t launchTime = 0;  // event of firstAgent
     encMemory scratch;
     encMemory work;  // the work area, of the current operation
-    std::map<uint16_t, encMemory> inputs, outputs;
+    std::vector<encMemory> inputs, outputs;
     std::vector<encQueueRef> waiting;  // for this rank's next launch
+    std::vector<encAccess> found;      // events that found it launched
     std::map<int, uint64_t> posted;    // to each peer, by earlier launches
+    std::vector<size_t> wires;         // that have an end here
   };
   struct NetEntry {
     uint64_t count = 1,
              bytes = 0;  // count > 1: entries that a jump skipped, with their bytes in all
     int64_t offset = 0;
-    encSnapshot clock;
+    encRelease release;
     uint32_t site = 0;
     uint64_t iteration = 0;
     bool jump = false;
   };
   struct NetEnd {
-    int rank = 0, agent = -1;
-    uint32_t semaphore = 0;
-    size_t connection = 0;  // index in the rank's program
-    encClock clock;
+    int rank = 0;
+    bool used = false;
+    encRelease state;
     std::deque<NetEntry> entries;
   };
   struct Wire {
@@ -91,47 +88,52 @@ class encVerifyRun {
     int64_t begin = 0;
     bool blocked = false;
   };
+  using Pieces = std::vector<encMemory::Piece>;
 
-  // verify_run.cc: ranks, queues, semaphores, networks
-  void numberAgents();
+  // verify_run.cc: ranks, queues, semaphores
+  int agentOf(int rank, size_t queue) const {
+    return static_cast<int>(queue) * world_.info.rank_n + rank;
+  }
   Status launch(int rank);
   Status end(int rank);
   Status checkDone(int rank, const encMemory& memory, const char* what) const;
-  Status checkNetworkDone(int rank) const;
   void prepareBuffers(int rank);
   Status runQueue(encQueueRef ref);
-  Result<Step> execute(encQueueRef ref, const encSite& site, const encDesc& desc);
+  Result<Step> execute(encQueueRef ref, uint32_t site, const encDesc& desc);
   Status advance(encQueueRef ref, const encBlock& block);
   Status jump(encQueueRef ref, const encBlock& block);
-  void raise(int rank, uint32_t number, const encRaiser& raiser, encSnapshot clock);
-  void wake(std::vector<encQueueRef>& waiting);
-  encSnapshot snapshot(Queue& queue);
-  Wire& wire(int rank, const encConnection& connection);
-  Status post(encQueueRef ref, const encSite& site, const encDesc& desc);
-  Status netPost(encQueueRef ref, const encSite& site, const encDesc& desc, uint64_t skipped);
+  Status raiseBy(encQueueRef ref, uint32_t site, uint64_t count);
+  Status raise(uint32_t site, uint64_t count, const encRelease& release);
+  Status post(encQueueRef ref, uint32_t site, const encDesc& desc);
+  Error deadlock() const;
+  Queue& queueOf(encQueueRef ref) { return ranks_[ref.rank].queues[ref.queue]; }
+  /// The queue's next event.
+  encAccess event(encQueueRef ref, uint32_t site);
+  encObserver observer(const encKnowledge& who) const { return {order_, who}; }
+
+  // verify_net.cc: networks
+  void layWires();
+  Status checkNetworkDone(int rank) const;
+  Status netPost(encQueueRef ref, uint32_t site, const encDesc& desc, uint64_t skipped);
   Status netProgress(Wire& wire);
   Status netMove(Wire& wire, const NetEntry& send, const NetEntry& receive);
-  Error deadlock() const;
+  encMemory& netMemory(int rank, int64_t offset);
   Status leftovers() const;
-  encOrderedSemaphore& semaphore(int rank, uint32_t number) {
-    return semaphores_[world_.semaphoreId(rank, number)];
-  }
 
   // verify_transfer.cc: bytes
-  Result<Step> transfer(encQueueRef ref, const encSite& site, const encDesc& desc);
-  Result<Place> locate(encQueueRef ref, const encSite& site, const encAddress& address,
-                       uint64_t bytes);
-  Result<Place> locatePosted(encQueueRef ref, const encSite& site, const encAddress& address,
+  Result<Step> transfer(encQueueRef ref, uint32_t site, const encDesc& desc);
+  Status read(encQueueRef ref, const encAccess& access, const encDesc& desc);
+  Status write(encQueueRef ref, const encAccess& access, const encDesc& desc);
+  Result<Place> locate(encQueueRef ref, uint32_t site, const encAddress& address, uint64_t bytes);
+  Result<Place> locatePosted(encQueueRef ref, uint32_t site, const encAddress& address,
                              uint64_t bytes);
-  Result<std::vector<encMemory::Piece>> gather(const encSite& site, const encDesc& desc,
-                                               std::vector<std::vector<encMemory::Piece>> sources,
-                                               const std::vector<int64_t>& begins);
-  void knowLaunch(encQueueRef ref, const Rank& owner);
-  Result<Place> locateWork(encQueueRef ref, const encSite& site, int rank, int64_t offset);
-  Status overlaps(const encSite& site, const std::vector<Place>& sources,
-                  const std::vector<Place>& destinations, int64_t bytes) const;
+  Result<Place> locateWork(encQueueRef ref, uint32_t site, int rank, int64_t offset);
+  Status gather(uint32_t site, const encDesc& desc);
+  bool knowsLaunch(encQueueRef ref, int rank);
+  void findLaunched(encQueueRef ref, int rank);
+  Status overlaps(uint32_t site, int64_t bytes) const;
   bool isWork(const encAddress& address) const {
-    return address.buffer == encBuffer::Scratch && world_.layouts[0].isWork(address.offset);
+    return address.buffer == encBuffer::Scratch && world_.layout.isWork(address.offset);
   }
   Place buffer(int rank, encBuffer which, uint16_t index, int64_t offset);
   std::string text(const encConflict& conflict) const;
@@ -140,19 +142,26 @@ class encVerifyRun {
   const encVerifyWorld& world_;
   const bool jump_;
   bool jumped_ = false;
+  uint64_t steps_ = 0;
   encContents contents_;
-  std::vector<bool> mayJump_;                          // [operation]
-  std::vector<std::vector<encTrustedBytes>> trusted_;  // [operation]
+  encOrder order_;
+  std::vector<bool> mayJump_;                                       // [operation]
+  std::vector<std::vector<std::vector<encTrustedBytes>>> trusted_;  // [operation][rank]
   std::vector<Rank> ranks_;
   std::vector<encOrderedSemaphore> semaphores_;
-  std::map<std::tuple<int, int, int>, Wire> wires_;                  // {from, to, channel}
+  std::vector<Wire> wires_;
+  std::vector<std::vector<uint32_t>> wireOf_;  // [operation * ranks + rank][connection]
   std::map<std::pair<int, int>, std::map<uint64_t, Posted>> posts_;  // {from, to}, by number
   std::deque<encQueueRef> runnable_;
-  size_t agents_ = 0;
-};
+  encExpectations expectations_;
 
-/// What rank's outputs must hold after `operation`. Messages are matched over all operations.
-std::vector<encExpectation> encExpect(const encVerifyWorld& world, encContents& contents,
-                                      int operation, int rank);
+  // Of the transfer under way.
+  std::vector<Place> sources_, destinations_;
+  std::vector<Pieces> pieces_;  // [source]
+  std::vector<size_t> next_;    // [source] the piece that is at turn
+  std::vector<encContents::Value> values_;
+  Pieces result_;  // placed at 0
+  Pieces placed_;  // at a destination
+};
 
 }  // namespace nccom

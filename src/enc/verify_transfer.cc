@@ -1,105 +1,109 @@
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "enc/buffers.h"
-#include "enc/builder.h"
 #include "enc/verify_run.h"
 #include "misc/datatype.h"
 
 namespace nccom {
 
-Result<encVerifyRun::Step> encVerifyRun::transfer(encQueueRef ref, const encSite& site,
+Result<encVerifyRun::Step> encVerifyRun::transfer(encQueueRef ref, uint32_t site,
                                                   const encDesc& desc) {
-  std::vector<Place> sources, destinations;
+  sources_.clear();
+  destinations_.clear();
   for (const auto* addresses : {&desc.sources, &desc.destinations}) {
     for (const encAddress& address : *addresses) {
       const Place place = TRY(locate(ref, site, address, desc.bytes));
       if (place.blocked) return Step::Blocked;
-      (addresses == &desc.sources ? sources : destinations).push_back(place);
+      (addresses == &desc.sources ? sources_ : destinations_).push_back(place);
     }
   }
-  const auto bytes = static_cast<int64_t>(desc.bytes);
-  if (bytes == 0) return Step::Done;
-  TRY(overlaps(site, sources, destinations, bytes));
-  Queue& queue = ranks_[ref.rank].queues[ref.queue];
-  queue.clock[queue.agent]++;
-  queue.snapshot.reset();
-  const encAccess access{queue.agent, queue.clock[queue.agent], world_.siteId(site),
-                         queue.at.iteration};
-  std::vector<std::vector<encMemory::Piece>> pieces(sources.size());
-  std::vector<int64_t> begins;
-  for (size_t k = 0; k < sources.size(); k++) {
-    const int64_t begin = sources[k].begin;
-    const auto conflict =
-        sources[k].memory->read(begin, begin + bytes, access, queue.clock, pieces[k]);
-    if (conflict) return world_.bad(site, "source " + std::to_string(k) + " " + text(*conflict));
-    begins.push_back(begin);
+  if (desc.bytes == 0) return Step::Done;
+  TRY(overlaps(site, static_cast<int64_t>(desc.bytes)));
+  const encAccess access = event(ref, site);
+  TRY(read(ref, access, desc));
+  TRY(gather(site, desc));
+  TRY(write(ref, access, desc));
+  queueOf(ref).state.chain++;
+  return Step::Done;
+}
+
+Status encVerifyRun::read(encQueueRef ref, const encAccess& access, const encDesc& desc) {
+  const encObserver self = observer(queueOf(ref).state.knowledge);
+  if (pieces_.size() < sources_.size()) pieces_.resize(sources_.size());
+  for (size_t k = 0; k < sources_.size(); k++) {
+    const int64_t begin = sources_[k].begin;
+    pieces_[k].clear();
+    const auto conflict = sources_[k].memory->read(begin, begin + static_cast<int64_t>(desc.bytes),
+                                                   access, self, pieces_[k]);
+    if (!conflict) continue;
+    return world_.bad(access.site, "source " + std::to_string(k) + " " + text(*conflict));
   }
-  const auto result = TRY(gather(site, desc, std::move(pieces), begins));
-  for (size_t k = 0; k < destinations.size(); k++) {
-    std::vector<encMemory::Piece> placed = result;
-    for (encMemory::Piece& piece : placed) {
-      piece.begin += destinations[k].begin;
-      piece.end += destinations[k].begin;
-      piece.value.shift -= destinations[k].begin;
+  return Ok{};
+}
+
+/// The fold of what was read.
+Status encVerifyRun::gather(uint32_t site, const encDesc& desc) {
+  const auto bytes = static_cast<int64_t>(desc.bytes);
+  const bool computes = sources_.size() > 1 || desc.scaledSources != 0 || desc.divide;
+  const encSite where = computes ? world_.site(site) : encSite{};
+  const auto size = static_cast<int64_t>(
+      computes ? ncclTypeSize(world_.program(where.operation, where.rank).task.type) : 1);
+  next_.assign(sources_.size(), 0);
+  result_.clear();
+  for (int64_t at = 0; at < bytes;) {
+    int64_t end = bytes;
+    values_.clear();
+    for (size_t k = 0; k < sources_.size(); k++) {
+      const encMemory::Piece& piece = pieces_[k][next_[k]];
+      end = std::min(end, piece.end - sources_[k].begin);
+      values_.push_back({piece.value.id, piece.value.shift + sources_[k].begin});
+      if ((values_.back().shift + at) % size != 0) {
+        return world_.bad(site, "computes with parts of elements");
+      }
+    }
+    result_.push_back({at, end, contents_.fold(values_, desc.scaledSources, desc.divide)});
+    at = end;
+    for (size_t k = 0; k < sources_.size(); k++) {
+      if (pieces_[k][next_[k]].end - sources_[k].begin == at) next_[k]++;
+    }
+  }
+  return Ok{};
+}
+
+Status encVerifyRun::write(encQueueRef ref, const encAccess& access, const encDesc& desc) {
+  const encObserver self = observer(queueOf(ref).state.knowledge);
+  for (size_t k = 0; k < destinations_.size(); k++) {
+    const int64_t begin = destinations_[k].begin;
+    placed_ = result_;
+    for (encMemory::Piece& piece : placed_) {
+      piece.begin += begin;
+      piece.end += begin;
+      piece.value.shift -= begin;
     }
     const encAddress& to = desc.destinations[k];
     const bool oneWriter = to.buffer == encBuffer::Scratch && !isWork(to);
     const auto conflict =
-        destinations[k].memory->write(placed, access, queue.clock, oneWriter ? ref.rank : -1);
-    if (conflict) {
-      return world_.bad(site, "destination " + std::to_string(k) + " " + text(*conflict));
-    }
+        destinations_[k].memory->write(placed_, access, self, oneWriter ? ref.rank : -1);
+    if (!conflict) continue;
+    return world_.bad(access.site, "destination " + std::to_string(k) + " " + text(*conflict));
   }
-  return Step::Done;
-}
-
-/// The fold of the sources' pieces, placed at 0.
-Result<std::vector<encMemory::Piece>> encVerifyRun::gather(
-    const encSite& site, const encDesc& desc, std::vector<std::vector<encMemory::Piece>> sources,
-    const std::vector<int64_t>& begins) {
-  const auto bytes = static_cast<int64_t>(desc.bytes);
-  std::vector<size_t> next(sources.size(), 0);
-  std::vector<encMemory::Piece> result;
-  const uint64_t size =
-      std::max<uint64_t>(ncclTypeSize(world_.program(site.operation, site.rank).task.type), 1);
-  const bool computes = sources.size() > 1 || desc.scaledSources != 0 || desc.divide;
-  for (int64_t at = 0; at < bytes;) {
-    int64_t end = bytes;
-    std::vector<encContents::Value> values;
-    for (size_t k = 0; k < sources.size(); k++) {
-      const encMemory::Piece& piece = sources[k][next[k]];
-      end = std::min(end, piece.end - begins[k]);
-      values.push_back({piece.value.id, piece.value.shift + begins[k]});
-    }
-    for (const encContents::Value& value : values) {
-      if (!computes || (value.shift + at) % static_cast<int64_t>(size) == 0) continue;
-      return world_.bad(site, "computes with parts of elements");
-    }
-    result.push_back({at, end, contents_.fold(values, desc.scaledSources, desc.divide)});
-    at = end;
-    for (size_t k = 0; k < sources.size(); k++) {
-      if (sources[k][next[k]].end - begins[k] == at) next[k]++;
-    }
-  }
-  return result;
+  return Ok{};
 }
 
 /// A destination may be a source, byte for byte; it may not overlap one in another way.
-Status encVerifyRun::overlaps(const encSite& site, const std::vector<Place>& sources,
-                              const std::vector<Place>& destinations, int64_t bytes) const {
+Status encVerifyRun::overlaps(uint32_t site, int64_t bytes) const {
   const auto clash = [&](const Place& a, const Place& b) {
     return a.memory == b.memory && std::abs(a.begin - b.begin) < bytes;
   };
-  for (size_t d = 0; d < destinations.size(); d++) {
-    for (const Place& source : sources) {
-      if (clash(source, destinations[d]) && source.begin != destinations[d].begin) {
+  for (size_t d = 0; d < destinations_.size(); d++) {
+    for (const Place& source : sources_) {
+      if (clash(source, destinations_[d]) && source.begin != destinations_[d].begin) {
         return world_.bad(site, "a destination overlaps a source");
       }
     }
     for (size_t e = 0; e < d; e++) {
-      if (clash(destinations[e], destinations[d])) {
+      if (clash(destinations_[e], destinations_[d])) {
         return world_.bad(site, "two destinations overlap");
       }
     }
@@ -121,68 +125,80 @@ encVerifyRun::Place encVerifyRun::buffer(int rank, encBuffer which, uint16_t ind
   return {&r.outputs[index], offset, false};
 }
 
-Result<encVerifyRun::Place> encVerifyRun::locate(encQueueRef ref, const encSite& site,
+Result<encVerifyRun::Place> encVerifyRun::locate(encQueueRef ref, uint32_t site,
                                                  const encAddress& address, uint64_t bytes) {
-  const Queue& queue = ranks_[ref.rank].queues[ref.queue];
+  const Queue& queue = queueOf(ref);
   const int64_t offset = address.offset + static_cast<int64_t>(queue.at.iteration) * address.stride;
   if (address.buffer == encBuffer::Posted) return locatePosted(ref, site, address, bytes);
   if (isWork(address)) return locateWork(ref, site, address.rank, offset);
-  if (address.buffer == encBuffer::Scratch) {
+  if (address.buffer == encBuffer::Scratch || address.rank == ref.rank) {
     return buffer(address.rank, address.buffer, address.index, offset);
   }
+  const int operation = ranks_[ref.rank].operation;
   Rank& owner = ranks_[address.rank];
-  if (owner.operation < site.operation) {  // naming a peer's buffer waits for its launch
+  if (owner.operation < operation) {  // naming a peer's buffer waits for its launch
     owner.waiting.push_back(ref);
     return Place{nullptr, 0, true};
   }
-  if (owner.operation > site.operation || !owner.running) {
+  if (owner.operation > operation || !owner.running) {
     return world_.bad(site, "touches a buffer of rank " + std::to_string(address.rank) +
                                 " after that rank's program ended");
   }
-  knowLaunch(ref, owner);
+  findLaunched(ref, address.rank);
   return buffer(address.rank, address.buffer, address.index, offset);
 }
 
 /// Nothing makes a rank wait for the work area of another: it must know that this one has launched.
-Result<encVerifyRun::Place> encVerifyRun::locateWork(encQueueRef ref, const encSite& site, int rank,
+Result<encVerifyRun::Place> encVerifyRun::locateWork(encQueueRef ref, uint32_t site, int rank,
                                                      int64_t offset) {
   Rank& owner = ranks_[rank];
-  const encClock& clock = ranks_[ref.rank].queues[ref.queue].clock;
-  if (rank != ref.rank) {
-    const bool known =
-        owner.operation == site.operation && clock[owner.firstAgent] >= owner.launchTime;
-    if (owner.operation < site.operation || (owner.running && !known)) {
-      return world_.bad(site, "touches the work area of rank " + std::to_string(rank) +
-                                  " without knowing that it has launched");
-    }
-    if (owner.operation > site.operation || !owner.running) {
-      return world_.bad(site, "touches the work area of rank " + std::to_string(rank) +
-                                  " after that rank's program ended");
-    }
+  const int operation = ranks_[ref.rank].operation;
+  if (owner.operation > operation || !owner.running) {
+    return world_.bad(site, "touches the work area of rank " + std::to_string(rank) +
+                                " after that rank's program ended");
+  }
+  if (rank != ref.rank && !knowsLaunch(ref, rank)) {
+    return world_.bad(site, "touches the work area of rank " + std::to_string(rank) +
+                                " without knowing that it has launched");
   }
   return Place{&owner.work, offset, false};
 }
 
-/// Whoever finds a buffer of a rank's operation knows that it has launched.
-void encVerifyRun::knowLaunch(encQueueRef ref, const Rank& owner) {
-  Queue& queue = ranks_[ref.rank].queues[ref.queue];
-  uint32_t& known = queue.clock[owner.firstAgent];
-  if (known >= owner.launchTime) return;
-  known = owner.launchTime;
-  queue.snapshot.reset();
+/// Whether the queue knows that the rank has launched the queue's operation: it has heard from a
+/// queue of that, or somebody it has heard of, maybe itself, had found it so.
+bool encVerifyRun::knowsLaunch(encQueueRef ref, int rank) {
+  Queue& queue = queueOf(ref);
+  const Rank& owner = ranks_[rank];
+  if (owner.operation != ranks_[ref.rank].operation) return false;
+  queue.launched.resize(ranks_.size(), false);
+  if (queue.launched[rank]) return true;
+  const encObserver self = observer(queue.state.knowledge);
+  bool known = std::any_of(owner.found.begin(), owner.found.end(),
+                           [&](const encAccess& one) { return self.knows(one); });
+  for (size_t i = 0; i < owner.queues.size() && !known; i++)
+    known = order_.knows(self.who, agentOf(rank, i), owner.queues[i].launchTime);
+  queue.launched[rank] = known;
+  return known;
 }
 
-Result<encVerifyRun::Place> encVerifyRun::locatePosted(encQueueRef ref, const encSite& site,
+/// Whoever finds a buffer of a rank's operation knows that it has launched.
+void encVerifyRun::findLaunched(encQueueRef ref, int rank) {
+  if (knowsLaunch(ref, rank)) return;
+  ranks_[rank].found.push_back(event(ref, 0));
+}
+
+Result<encVerifyRun::Place> encVerifyRun::locatePosted(encQueueRef ref, uint32_t site,
                                                        const encAddress& address, uint64_t bytes) {
-  Queue& queue = ranks_[ref.rank].queues[ref.queue];
-  const uint32_t posted =
-      world_.layouts[ref.rank].semaphore(encPeerSemaphore::Posted, address.rank);
-  const uint64_t number = static_cast<uint64_t>(semaphore(ref.rank, posted).base) + address.index;
+  const encKnowledge& own = queueOf(ref).state.knowledge;
+  const auto posted = world_.findSemaphore(
+      ref.rank, world_.layout.semaphore(encPeerSemaphore::Posted, address.rank));
+  const uint64_t number =
+      (posted ? static_cast<uint64_t>(semaphores_[*posted].base) : 0) + address.index;
   auto& posts = posts_[{address.rank, ref.rank}];
   const auto found = posts.find(number);
   const std::string name =
       "message " + std::to_string(number) + " of rank " + std::to_string(address.rank);
-  if (found == posts.end() || !found->second.post.before(queue.clock)) {
+  if (found == posts.end() || !observer(own).knows(found->second.post)) {
     return world_.bad(site, name + " is not known to be posted");
   }
   Posted& message = found->second;
@@ -195,10 +211,7 @@ Result<encVerifyRun::Place> encVerifyRun::locatePosted(encQueueRef ref, const en
     return world_.bad(site, name + " is touched after that rank's program ended");
   }
   message.wasRead = true;
-  message.read = {queue.agent, queue.clock[queue.agent] + 1, world_.siteId(site),
-                  queue.at.iteration};
-  if (bytes == 0)
-    queue.clock[queue.agent]++, queue.snapshot.reset();  // no access: the event is this
+  message.read = event(ref, site);
   return Place{&owner.inputs[message.index], 0, false};
 }
 
@@ -208,7 +221,7 @@ std::string encVerifyRun::text(const encConflict& conflict) const {
       "bytes " + std::to_string(conflict.begin) + " to " + std::to_string(conflict.end);
   const std::string other = conflict.other.agent < 0
                                 ? "the owner's launch"
-                                : world_.text(world_.sites[conflict.other.site]) + ", iteration " +
+                                : world_.text(conflict.other.site) + ", iteration " +
                                       std::to_string(conflict.other.iteration);
   switch (conflict.kind) {
     case Kind::ReadsUnwritten:
@@ -229,7 +242,7 @@ std::string encVerifyRun::text(const encConflict& conflict) const {
 
 Status encVerifyRun::checkOutputs(int rank) {
   Rank& r = ranks_[rank];
-  for (const encExpectation& wanted : encExpect(world_, contents_, r.operation, rank)) {
+  for (const encExpectation& wanted : expectations_.of(r.operation, rank)) {
     const Place place = buffer(rank, encBuffer::Output, wanted.index, wanted.begin);
     const int64_t end = place.begin + wanted.end - wanted.begin;
     const encContents::Value value{wanted.content, wanted.source - place.begin};
@@ -239,10 +252,9 @@ Status encVerifyRun::checkOutputs(int rank) {
     const long long source = wrong->begin + value.shift;
     std::string found = "nothing";
     if (wrong->found) {
-      found =
-          contents_.text(wrong->found->id) + " from byte " +
-          std::to_string(wrong->begin + wrong->found->shift) + ", by " +
-          (wrong->writer.agent < 0 ? "the owner" : world_.text(world_.sites[wrong->writer.site]));
+      found = contents_.text(wrong->found->id) + " from byte " +
+              std::to_string(wrong->begin + wrong->found->shift) + ", by " +
+              (wrong->writer.agent < 0 ? "the owner" : world_.text(wrong->writer.site));
     }
     return fail(
         ncclInternalError,
