@@ -59,7 +59,7 @@ $(BUILD)/bin/nccom-params: $(BUILD)/obj/tools/params.o $(call objects,$(wildcard
 	$(Q)mkdir -p $(@D)
 	$(Q)$(LINK) $^ -o $@
 
-$(BUILD)/bin/nccom: $(BUILD)/obj/tools/nccom/main.o $(TOOL) $(call objects,$(wildcard src/misc/*.cc src/graph/*.cc))
+$(BUILD)/bin/nccom: $(BUILD)/obj/tools/nccom/main.o $(TOOL) $(call objects,$(wildcard src/misc/*.cc src/graph/*.cc src/enc/*.cc) src/comm/places.cc)
 	@echo "LD  $@"
 	$(Q)mkdir -p $(@D)
 	$(Q)$(LINK) $^ $(CORELIBS) -o $@

@@ -1,5 +1,3 @@
-#include "tools/nccom/command.h"
-
 #include <vector>
 
 #include "tool_test_util.h"
@@ -8,26 +6,6 @@
 
 namespace nccom {
 namespace {
-
-struct Outcome {
-  int status = -1;
-  std::string out, err;
-};
-
-Outcome run(std::vector<const char*> args) {
-  args.insert(args.begin(), "nccom");
-  testing::internal::CaptureStdout();
-  testing::internal::CaptureStderr();
-  Outcome outcome;
-  outcome.status = runProgram(static_cast<int>(args.size()), args.data());
-  outcome.out = testing::internal::GetCapturedStdout();
-  outcome.err = testing::internal::GetCapturedStderr();
-  return outcome;
-}
-
-void expectPart(const std::string& text, const std::string& part) {
-  EXPECT_NE(text.find(part), std::string::npos) << "'" << text << "' lacks '" << part << "'";
-}
 
 TEST(Command, ShowIsWhatTopoDoesByItself) {
   const TempFile file(smallSystem());

@@ -8,7 +8,9 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
+#include "tools/nccom/command.h"
 #include "tools/nccom/topo_run.h"
 
 namespace nccom {
@@ -18,6 +20,27 @@ namespace nccom {
   auto name##Result = (expr);                                     \
   ASSERT_TRUE(name##Result.ok()) << name##Result.error().message; \
   auto& name = name##Result.value()
+
+/// What a command line led to.
+struct Outcome {
+  int status = -1;
+  std::string out, err;
+};
+
+inline Outcome run(std::vector<const char*> args) {
+  args.insert(args.begin(), "nccom");
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  Outcome outcome;
+  outcome.status = runProgram(static_cast<int>(args.size()), args.data());
+  outcome.out = testing::internal::GetCapturedStdout();
+  outcome.err = testing::internal::GetCapturedStderr();
+  return outcome;
+}
+
+inline void expectPart(const std::string& text, const std::string& part) {
+  EXPECT_NE(text.find(part), std::string::npos) << "'" << text << "' lacks '" << part << "'";
+}
 
 /// Two CPUs with two devices each, in a ring of links, and a NIC.
 inline std::string smallSystem(int nvlinkCount = 1) {

@@ -1,0 +1,110 @@
+#include "tools/nccom/schedule_case.h"
+
+#include <cstdio>
+#include <fstream>
+#include <utility>
+
+#include "comm/places.h"
+#include "enc/alg_table.h"
+#include "misc/datatype.h"
+#include "misc/params.h"
+#include "tools/nccom/command.h"
+
+namespace nccom {
+namespace {
+
+constexpr int64_t kLeastWork = 1 << 20;  // bytes that composers can always do with
+
+Status setSizes(const ncclParams& params, encSizes& sizes) {
+  if (params.workBytes < kLeastWork) {
+    return fail(ncclInvalidArgument, "NCCOM_WORK_SIZE is %lld: want at least %lld",
+                static_cast<long long>(params.workBytes), static_cast<long long>(kLeastWork));
+  }
+  sizes.bufferBytes = static_cast<uint64_t>(params.bufferBytes);
+  sizes.workBytes = static_cast<uint64_t>(params.workBytes) / 4096 * 4096;
+  return Ok{};
+}
+
+std::string membersText(const std::vector<int>& members) {
+  constexpr size_t kShown = 16;
+  std::string text;
+  for (size_t i = 0; i < members.size() && i < kShown; i++)
+    text += (i > 0 ? "," : "") + std::to_string(members[i]);
+  if (members.size() > kShown) text += ",... (" + std::to_string(members.size()) + ")";
+  return text;
+}
+
+}  // namespace
+
+void addScheduleOptions(CLI::App& app, ScheduleOptions& options) {
+  app.add_option("--platform", options.world.platform,
+                 "platform, or a cluster of hosts of one kind: trn2.48xlarge, 4xtrn1.32xlarge, "
+                 "trn2-ultraserver, host")
+      ->default_val(std::string(kDefaultPlatform));
+  app.add_option("--lnc", options.world.lnc, "logical core size of the platform")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--pod", options.world.pod, "shape of the pods that hosts form, such as X4");
+  app.add_option("--nodes", options.world.nodes, "hosts (1, or those of a pod)")
+      ->check(CLI::Range(1, 65536));
+  app.add_option("--ranks", options.world.ranks,
+                 "ranks on all hosts together, each host's from its first core on (all cores)")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--op", options.op, "operation")->default_str("all_reduce");
+  CLI::Option* groups =
+      app.add_option("--groups", options.group.file, "JSON file with the ranks that take part");
+  app.add_option("--group", options.group.group,
+                 "which of the file: its topologies, then its sets of pairs (0)")
+      ->needs(groups);
+  app.add_option("--alg,--force", options.alg, "the only algorithm to use, as NCCOM_ALG");
+}
+
+std::string ScheduleCase::text() const {
+  std::string text = world.name;
+  if (world.machine.platform != nullptr) text += ", LNC " + std::to_string(world.machine.lnc);
+  const bool isPod = world.machine.shape.type != NeuronPodType::None;
+  if (isPod) text += ", pods of shape " + std::string(world.machine.shape.name);
+  text += ", " + std::to_string(world.nodes) + (world.nodes == 1 ? " node, " : " nodes, ");
+  text += std::to_string(world.size()) + (world.size() == 1 ? " rank" : " ranks");
+  if (!group.name.empty()) text += "; of them " + membersText(group.members) + ", " + group.name;
+  return text;
+}
+
+Result<ScheduleCase> makeCase(const ScheduleOptions& options, bool rings) {
+  ScheduleCase made;
+  made.op = TRY(parseScheduleOp(options.op));
+  const ncclParams params = TRY(readProcessParams());
+  made.world = TRY(makeWorld(options.world));
+  made.group = TRY(makeGroup(made.world, options.group));
+  made.info = TRY(describeGroup(made.world, made.group, rings));
+  TRY(setSizes(params, made.info.sizes));
+  const enc_comm_type scope = made.info.situation.scope();
+  made.info.options = TRY(algOptionsOf(params, scope));
+  made.switches = algOptionsText(params);
+  if (!options.alg.empty()) made.info.options.forced = TRY(encAlgOf(options.alg, scope));
+  return made;
+}
+
+uint64_t countOf(const ScheduleOp& op, uint64_t bytes, ncclDataType_t type, int ranks) {
+  const uint64_t unit = ncclTypeSize(type) * (op.isParted() ? static_cast<uint64_t>(ranks) : 1);
+  return bytes / unit + (bytes % unit > 0 ? 1 : 0);
+}
+
+int refuse(const char* command, const Error& error) {
+  fprintf(stderr, "nccom %s: %s\n", command, error.message.c_str());
+  const bool isMisuse = error.code == ncclInvalidArgument || error.code == ncclInvalidUsage;
+  return isMisuse ? kExitUsage : kExitFailed;
+}
+
+Status writeText(const std::string& path, const std::string& text) {
+  if (path == "-") {
+    fputs(text.c_str(), stdout);
+    return Ok{};
+  }
+  std::ofstream file(path);
+  file << text;
+  file.close();
+  if (!file) return fail(ncclSystemError, "%s: cannot be written", path.c_str());
+  return Ok{};
+}
+
+}  // namespace nccom
