@@ -44,6 +44,8 @@ Blocks blocksOf(const CollectiveCall& call, int rank, size_t nRanks) {
     case encOp::Scatter:
       return {isRoot ? nRanks : 0U, 1};
     case encOp::SendRecv:
+    case encOp::Permute:
+    case encOp::PermuteReduce:
       break;
   }
   return {0, 0};

@@ -68,8 +68,8 @@ std::string nameOf(const encTask& task) {
   }
   std::string name = std::string(encOpName(task.op)) + " count " + std::to_string(task.count) +
                      " " + ncclTypeName(task.type);
-  const bool reduces =
-      task.op == encOp::AllReduce || task.op == encOp::Reduce || task.op == encOp::ReduceScatter;
+  const bool reduces = task.op == encOp::AllReduce || task.op == encOp::Reduce ||
+                       task.op == encOp::ReduceScatter || task.op == encOp::PermuteReduce;
   const bool rooted = task.op == encOp::Reduce || task.op == encOp::Broadcast ||
                       task.op == encOp::Gather || task.op == encOp::Scatter;
   if (reduces) name += std::string(" ") + ncclOpName(task.redOp);
@@ -164,6 +164,8 @@ size_t Launcher::TaskHash::operator()(const encTask& task) const {
     mix(message.bytes * 131 + static_cast<uint64_t>(message.peer));
   for (const encMessage& message : task.recvs)
     mix(message.bytes * 137 + static_cast<uint64_t>(message.peer));
+  for (const encPair& pair : task.pairs)
+    mix(uint64_t{pair.source} << 32 | pair.target);
   return hash;
 }
 

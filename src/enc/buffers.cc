@@ -26,6 +26,8 @@ Sizes sizesOf(const encTask& task, int rank, int nRanks) {
     case encOp::AllGather:
       return {part, all};
     case encOp::AllReduce:
+    case encOp::Permute:
+    case encOp::PermuteReduce:
       return {part, part};
     case encOp::Broadcast:
       return {isRoot ? part : 0, part};
@@ -76,6 +78,8 @@ bool encInPlace(const encTask& task, int rank, int64_t* outputInInput) {
       return true;
     case encOp::AlltoAll:
     case encOp::SendRecv:
+    case encOp::Permute:
+    case encOp::PermuteReduce:
       break;
   }
   return false;

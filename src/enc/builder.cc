@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "enc/permute.h"
 #include "misc/check.h"
 #include "misc/datatype.h"
 
@@ -270,6 +271,9 @@ Status encCheckTask(const enc_comm_info& info, const encTask& task) {
     return fail(ncclInvalidArgument, "%s: root %d: want 0 to %d", encOpName(task.op), task.root,
                 info.rank_n - 1);
   }
+  if (task.op == encOp::Permute || task.op == encOp::PermuteReduce) {
+    TRY(encCheckPermute(info, task));
+  }
   if (task.count > static_cast<uint64_t>(INT64_MAX) / size / static_cast<uint64_t>(info.rank_n)) {
     return fail(ncclInvalidArgument, "%s: count %llu of %llu bytes on %d ranks: too large",
                 encOpName(task.op), static_cast<unsigned long long>(task.count),
@@ -279,8 +283,8 @@ Status encCheckTask(const enc_comm_info& info, const encTask& task) {
 }
 
 encReduction encReductionOf(const encTask& task, int nRanks) {
-  const bool reduces =
-      task.op == encOp::AllReduce || task.op == encOp::Reduce || task.op == encOp::ReduceScatter;
+  const bool reduces = task.op == encOp::AllReduce || task.op == encOp::Reduce ||
+                       task.op == encOp::ReduceScatter || task.op == encOp::PermuteReduce;
   if (!reduces) return {};
   if (task.redOp == kRedOpPreMulSum) return {true, false};
   if (task.redOp != ncclAvg || nRanks == 1) return {};

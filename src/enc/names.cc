@@ -9,9 +9,9 @@
 namespace nccom {
 namespace {
 
-constexpr const char* kOpNames[] = {"AllGather", "AllReduce",     "Broadcast",
-                                    "Reduce",    "ReduceScatter", "AlltoAll",
-                                    "Gather",    "Scatter",       "SendRecv"};
+constexpr const char* kOpNames[] = {"AllGather",     "AllReduce", "Broadcast",    "Reduce",
+                                    "ReduceScatter", "AlltoAll",  "Gather",       "Scatter",
+                                    "SendRecv",      "Permute",   "PermuteReduce"};
 constexpr const char* kStepNames[] = {"copy",
                                       "send",
                                       "recv_copy",

@@ -181,6 +181,8 @@ void onePass(encRingChannel& channel, const Walk& walk, const encPass& pass) {
     case encOp::Gather:
     case encOp::Scatter:
     case encOp::SendRecv:
+    case encOp::Permute:
+    case encOp::PermuteReduce:
       break;
   }
   NCCL_CHECK(false && "an operation that the ring composes");

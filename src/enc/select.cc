@@ -7,6 +7,7 @@
 #include "enc/flat.h"
 #include "enc/hier.h"
 #include "enc/p2p.h"
+#include "enc/permute.h"
 #include "enc/ring.h"
 #include "enc/situation_of.h"
 #include "enc/stage_compose.h"
@@ -35,6 +36,10 @@ encAlgorithm ours(const encTask& task) {
   const bool message =
       task.op == encOp::SendRecv || task.op == encOp::Gather || task.op == encOp::Scatter;
   return chain || !message ? encAlgorithmOf(enc_alg_type::Ring) : encAlgorithm::P2p;
+}
+
+bool isPermute(encOp op) {
+  return op == encOp::Permute || op == encOp::PermuteReduce;
 }
 
 bool isTabled(encOp op) {
@@ -75,6 +80,8 @@ const char* encAlgorithmName(encAlgorithm algorithm) {
       return "p2p";
     case encAlgorithm::Copy:
       return "copy";
+    case encAlgorithm::Permute:
+      return "permute";
     default:
       return encAlgName(encAlgTypeOf(algorithm));
   }
@@ -88,6 +95,9 @@ Result<encChoice> encSelect(const enc_comm_info& info, const encTask& task) {
   if (task.op == encOp::SendRecv) {
     return encChoice{encAlgorithm::P2p, name + ": messages go point to point", {}};
   }
+  if (isPermute(task.op)) {
+    return encChoice{encAlgorithm::Permute, name + ": every rank has one source at most", {}};
+  }
   if (info.rank_n == 1) return encChoice{encAlgorithm::Copy, name + ": there is one rank", {}};
   if (isTabled(task.op) && !info.peers.empty()) return selectTabled(info, task);
   if (task.op == encOp::AlltoAll || ours(task) == encAlgorithm::P2p) {
@@ -100,6 +110,7 @@ Result<encChoice> encSelect(const enc_comm_info& info, const encTask& task) {
 Result<encProgram> encCompose(const enc_comm_info& info, const encTask& task) {
   const encChoice choice = TRY(encSelect(info, task));
   if (choice.algorithm == encAlgorithm::Copy) return composeCopy(info, task);
+  if (choice.algorithm == encAlgorithm::Permute) return encComposePermute(info, task);
   if (choice.algorithm == encAlgorithm::P2p) {
     return task.op == encOp::SendRecv ? encComposeSendRecv(info, task)
                                       : encComposeP2pCollective(info, task);

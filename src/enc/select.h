@@ -14,8 +14,9 @@ namespace nccom {
 
 /// Values below 32 are the runtime's enc_alg_type; those from 32 are ours.
 enum class encAlgorithm : uint8_t {
-  P2p = 32,   // pull within a host, staged messages between hosts
-  Copy = 33,  // one rank
+  P2p = 32,      // pull within a host, staged messages between hosts
+  Copy = 33,     // one rank
+  Permute = 34,  // pulled within a host, staged between hosts
 };
 constexpr encAlgorithm encAlgorithmOf(enc_alg_type alg) {
   return static_cast<encAlgorithm>(alg);

@@ -20,6 +20,10 @@ enc_op_type encOpTypeOf(encOp op) {
       return enc_op_type::ReduceScatter;
     case encOp::AlltoAll:
       return enc_op_type::AlltoAll;
+    case encOp::Permute:
+      return enc_op_type::Permute;
+    case encOp::PermuteReduce:
+      return enc_op_type::PermuteReduceImplicit;
     default:
       return enc_op_type::Invalid;
   }

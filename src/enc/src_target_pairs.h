@@ -7,15 +7,10 @@
 #include <vector>
 
 #include "enc/replica_groups.h"
+#include "enc/task.h"
 #include "misc/result.h"
 
 namespace nccom {
-
-struct encPair {
-  uint32_t source = 0, target = 0;  // global device ids; they may be equal
-  auto operator<=>(const encPair&) const = default;
-};
-using encPairSet = std::vector<encPair>;
 
 // NOLINTBEGIN(readability-identifier-naming): the runtime's names
 

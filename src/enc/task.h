@@ -1,6 +1,7 @@
 // encTask: what the caller asked, as a value.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <vector>
 
@@ -17,7 +18,9 @@ enum class encOp : uint8_t {
   AlltoAll,
   Gather,
   Scatter,
-  SendRecv,  // a group of sends and receives
+  SendRecv,       // a group of sends and receives
+  Permute,        // each source gives to its target
+  PermuteReduce,  // each rank folds what the one before it in the ring has with its own
 };
 
 /// "AllReduce", ... as in the names of NCCL's functions.
@@ -32,6 +35,12 @@ struct encMessage {
   bool operator==(const encMessage&) const = default;
 };
 
+struct encPair {
+  uint32_t source = 0, target = 0;  // ranks; they may be equal
+  auto operator<=>(const encPair&) const = default;
+};
+using encPairSet = std::vector<encPair>;
+
 /// What decides the shape of a program: equal tasks on equal communicators give equal programs.
 struct encTask {
   encOp op = encOp::AllReduce;
@@ -41,6 +50,7 @@ struct encTask {
   ncclRedOp_t redOp = ncclSum;  // ncclSum .. ncclAvg, or kRedOpPreMulSum
   int root = 0;
   std::vector<encMessage> sends, recvs;  // SendRecv only, in the order of the calls
+  encPairSet pairs;  // Permute only; empty: from each rank to the next of the first ring
   bool operator==(const encTask&) const = default;
 };
 

@@ -1,8 +1,10 @@
 #include "enc/verify_expect.h"
 
 #include <numeric>
+#include <optional>
 
 #include "enc/builder.h"
+#include "enc/permute.h"
 #include "misc/datatype.h"
 
 namespace nccom {
@@ -67,6 +69,15 @@ std::vector<encExpectation> encExpectations::messages(int operation, int rank) {
   return result;
 }
 
+std::vector<encExpectation> encExpectations::permuted(int operation, int rank, int64_t bytes) {
+  const encTask& task = world_.program(operation, rank).task;
+  const std::optional<int> source = encPermuteEndsOf(world_.info, task, rank).source;
+  if (!source) return {};
+  if (task.op == encOp::Permute) return {{0, 0, bytes, input(operation, *source), 0}};
+  const int scaled = encReductionOf(task, world_.info.rank_n).scaleInputs ? 1 : 0;
+  return {{0, 0, bytes, contents_.of({*source, rank}, operation, 0, scaled, 0), 0}};
+}
+
 std::vector<encExpectation> encExpectations::of(int operation, int rank) {
   const encTask& task = world_.program(operation, rank).task;
   const auto part = static_cast<int64_t>(task.count * ncclTypeSize(task.type));
@@ -90,6 +101,9 @@ std::vector<encExpectation> encExpectations::of(int operation, int rank) {
     case encOp::Gather:
       if (rank != task.root) return {};
       return parts(operation, part, 0);
+    case encOp::Permute:
+    case encOp::PermuteReduce:
+      return permuted(operation, rank, part);
     case encOp::SendRecv:
       return messages(operation, rank);
   }

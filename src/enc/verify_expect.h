@@ -44,6 +44,7 @@ class encExpectations {
   encContents::Id sum(int operation);
   std::vector<encExpectation> parts(int operation, int64_t bytes, int64_t source);
   std::vector<encExpectation> messages(int operation, int rank);
+  std::vector<encExpectation> permuted(int operation, int rank, int64_t bytes);
 
   const encVerifyWorld& world_;
   encContents& contents_;

@@ -53,6 +53,8 @@ Sizes sizesOf(const encTask& task, int rank, size_t n) {
     case encOp::Scatter:
       return {root ? n * count : 0, count};
     case encOp::SendRecv:
+    case encOp::Permute:
+    case encOp::PermuteReduce:
       break;
   }
   return {0, 0};
@@ -88,6 +90,8 @@ int32_t expectedOf(const encTask& task, int rank, size_t n, size_t i) {
     case encOp::Scatter:
       return valueOf(task.root, mine + i);
     case encOp::SendRecv:
+    case encOp::Permute:
+    case encOp::PermuteReduce:
       break;
   }
   return 0;

@@ -110,6 +110,8 @@ uint64_t promisedTraffic(const encTask& task, uint64_t n) {
     case encOp::Scatter:
       return (n - 1) * bytes;
     case encOp::SendRecv:
+    case encOp::Permute:
+    case encOp::PermuteReduce:
       break;
   }
   return 0;

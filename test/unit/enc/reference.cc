@@ -5,6 +5,7 @@
 #include <map>
 
 #include "enc/buffers.h"
+#include "enc/permute.h"
 #include "misc/datatype.h"
 
 namespace nccom::test {
@@ -72,6 +73,8 @@ T expected(const Launch& launch, int rank, uint64_t element) {
     case encOp::Scatter:
       return at<T>(launch.inputs[task.root][0], mine + element);
     case encOp::SendRecv:
+    case encOp::Permute:
+    case encOp::PermuteReduce:
       break;
   }
   return {};
@@ -110,6 +113,31 @@ std::string compareMessages(const Launch& before, const Launch& after, int rank)
                " has not what rank " + std::to_string(recv.peer) + " sent";
       }
     }
+  }
+  return "";
+}
+
+/// Without a source, OUTPUT stays as it was.
+template <class T>
+std::string comparePermute(const World& world, const Launch& before, const Launch& after,
+                           int rank) {
+  const encTask& task = before.programs[rank].task;
+  const auto source = encPermuteEndsOf(world.info(rank), task, rank).source;
+  if (!source) {
+    return after.outputs[rank] == before.outputs[rank]
+               ? ""
+               : "rank " + std::to_string(rank) + " is no target, and its output has changed";
+  }
+  Launch two;
+  two.programs = {before.programs[*source], before.programs[rank]};
+  two.inputs = {before.inputs[*source], before.inputs[rank]};
+  two.scale = before.scale;
+  for (uint64_t i = 0; i < task.count; i++) {
+    const T wanted = task.op == encOp::Permute ? at<T>(two.inputs[0][0], i) : reduced<T>(two, i);
+    const T found = at<T>(after.outputs[rank][0], i);
+    if (close(static_cast<double>(found), static_cast<double>(wanted))) continue;
+    return "rank " + std::to_string(rank) + " element " + std::to_string(i) + " is " +
+           std::to_string(found) + ": want " + std::to_string(wanted);
   }
   return "";
 }
@@ -180,11 +208,14 @@ Launch makeLaunch(const World& world, const std::vector<encProgram>& programs, b
 std::string compare(const World& world, const Launch& before, const Launch& after) {
   for (int rank = 0; rank < world.rank_n(); rank++) {
     const encTask& task = before.programs[rank].task;
-    const std::string wrong = task.op == encOp::SendRecv
-                                  ? compareMessages(before, after, rank)
-                                  : withType(task.type, [&](auto zero) {
-                                      return compareRank<decltype(zero)>(before, after, rank);
-                                    });
+    const bool permutes = task.op == encOp::Permute || task.op == encOp::PermuteReduce;
+    const std::string wrong =
+        task.op == encOp::SendRecv
+            ? compareMessages(before, after, rank)
+            : withType(task.type, [&](auto zero) {
+                return permutes ? comparePermute<decltype(zero)>(world, before, after, rank)
+                                : compareRank<decltype(zero)>(before, after, rank);
+              });
     if (!wrong.empty()) return wrong;
   }
   return "";
