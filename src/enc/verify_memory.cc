@@ -9,14 +9,20 @@ void encMemory::preset(int64_t begin, int64_t end, encContents::Value value) {
   if (begin < end) segments_.emplace(begin, Segment{end, value, {}, -1, {}});
 }
 
-void encMemory::splitAt(int64_t at) {
-  auto next = segments_.upper_bound(at);
-  if (next == segments_.begin()) return;
-  auto segment = std::prev(next);
-  if (segment->first == at || segment->second.end <= at) return;
+void encMemory::cut(Segments::iterator segment, int64_t at) {
   Segment second = segment->second;
   segment->second.end = at;
-  segments_.emplace_hint(next, at, std::move(second));
+  segments_.emplace_hint(std::next(segment), at, std::move(second));
+}
+
+encMemory::Segments::iterator encMemory::startingAt(int64_t at) {
+  const auto next = segments_.upper_bound(at);
+  if (next == segments_.begin()) return next;
+  const auto segment = std::prev(next);
+  if (segment->first == at) return segment;
+  if (segment->second.end <= at) return next;
+  cut(segment, at);
+  return std::next(segment);
 }
 
 std::optional<encConflict> encMemory::read(int64_t begin, int64_t end, const encAccess& access,
@@ -24,22 +30,38 @@ std::optional<encConflict> encMemory::read(int64_t begin, int64_t end, const enc
                                            std::vector<Piece>& pieces) {
   using Kind = encConflict::Kind;
   if (begin >= end) return std::nullopt;
-  splitAt(begin);
-  splitAt(end);
   int64_t at = begin;
-  for (auto segment = segments_.lower_bound(begin); at < end; ++segment) {
+  for (auto segment = startingAt(begin); at < end; ++segment) {
     if (segment == segments_.end() || segment->first > at) {
       const int64_t gap = segment == segments_.end() ? end : std::min(end, segment->first);
       return encConflict{Kind::ReadsUnwritten, at, gap, {}};
     }
+    if (segment->second.end > end) cut(segment, end);
     Segment& s = segment->second;
     if (!observer.knows(s.writer)) {
       return encConflict{Kind::ReadsUnorderedWrite, at, s.end, s.writer};
     }
-    pieces.push_back({at, s.end, s.value});
+    if (!pieces.empty() && pieces.back().value == s.value) {
+      pieces.back().end = s.end;
+    } else {
+      pieces.push_back({at, s.end, s.value});
+    }
     std::erase_if(s.readers, [&](const encAccess& reader) { return observer.knows(reader); });
     s.readers.push_back(access);
     at = s.end;
+  }
+  return std::nullopt;
+}
+
+std::optional<encConflict> encMemory::conflictWith(int64_t begin, const Segment& s,
+                                                   const encObserver& observer) {
+  using Kind = encConflict::Kind;
+  if (!observer.knows(s.writer)) {
+    return encConflict{Kind::WritesUnorderedWrite, begin, s.end, s.writer};
+  }
+  for (const encAccess& reader : s.readers) {
+    if (observer.knows(reader)) continue;
+    return encConflict{Kind::WritesUnorderedRead, begin, s.end, reader};
   }
   return std::nullopt;
 }
@@ -50,21 +72,21 @@ std::optional<encConflict> encMemory::write(const std::vector<Piece>& pieces,
   using Kind = encConflict::Kind;
   const int64_t begin = pieces.front().begin, end = pieces.back().end;
   if (trusts(begin, end)) return encConflict{Kind::WritesSkipped, begin, end, {}};
-  splitAt(begin);
-  splitAt(end);
-  auto segment = segments_.lower_bound(begin);
+  auto segment = startingAt(begin);
   while (segment != segments_.end() && segment->first < end) {
-    const Segment& s = segment->second;
-    if (!observer.knows(s.writer)) {
-      return encConflict{Kind::WritesUnorderedWrite, segment->first, s.end, s.writer};
-    }
-    for (const encAccess& reader : s.readers) {
-      if (!observer.knows(reader)) {
-        return encConflict{Kind::WritesUnorderedRead, segment->first, s.end, reader};
-      }
-    }
+    if (segment->second.end > end) cut(segment, end);
+    Segment& s = segment->second;
+    auto conflict = conflictWith(segment->first, s, observer);
+    if (conflict) return conflict;
     if (party >= 0 && s.party >= 0 && s.party != party) {
       return encConflict{Kind::SecondWriter, segment->first, s.end, s.writer};
+    }
+    if (pieces.size() == 1 && segment->first == begin && s.end == end) {
+      s.value = pieces[0].value;
+      s.writer = access;
+      s.party = party;
+      s.readers.clear();
+      return std::nullopt;
     }
     segment = segments_.erase(segment);
   }
@@ -81,16 +103,9 @@ bool encMemory::trusts(int64_t begin, int64_t end) const {
 }
 
 std::optional<encConflict> encMemory::unordered(const encObserver& observer) const {
-  using Kind = encConflict::Kind;
-  for (const auto& [begin, s] : segments_) {
-    if (!observer.knows(s.writer)) {
-      return encConflict{Kind::WritesUnorderedWrite, begin, s.end, s.writer};
-    }
-    for (const encAccess& reader : s.readers) {
-      if (!observer.knows(reader)) {
-        return encConflict{Kind::WritesUnorderedRead, begin, s.end, reader};
-      }
-    }
+  for (const auto& [begin, segment] : segments_) {
+    auto conflict = conflictWith(begin, segment, observer);
+    if (conflict) return conflict;
   }
   return std::nullopt;
 }

@@ -47,7 +47,7 @@ class encMemory {
   /// Bytes that only skipped iterations write: right by translation.
   void trust(int64_t begin, int64_t end) { trusted_.emplace_back(begin, end); }
 
-  /// Contents of [begin, end), which the observer reads with `access`.
+  /// Contents of [begin, end), which the observer reads with `access`; `pieces` are empty before.
   std::optional<encConflict> read(int64_t begin, int64_t end, const encAccess& access,
                                   const encObserver& observer, std::vector<Piece>& pieces);
   /// Overwrites the bytes of `pieces`, which are adjacent. `party` >= 0 wants to be the only
@@ -78,7 +78,13 @@ class encMemory {
   };
   using Segments = std::map<int64_t, Segment>;
 
-  void splitAt(int64_t at);
+  /// The first segment that ends behind `at`, cut there if it begins before.
+  Segments::iterator startingAt(int64_t at);
+  /// Cuts the segment at `at`, which lies within.
+  void cut(Segments::iterator segment, int64_t at);
+  /// What of a segment a writer does not know.
+  static std::optional<encConflict> conflictWith(int64_t begin, const Segment& segment,
+                                                 const encObserver& observer);
   bool trusts(int64_t begin, int64_t end) const;
 
   Segments segments_;

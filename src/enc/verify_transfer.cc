@@ -183,7 +183,10 @@ bool encVerifyRun::knowsLaunch(encQueueRef ref, int rank) {
 
 /// Whoever finds a buffer of a rank's operation knows that it has launched.
 void encVerifyRun::findLaunched(encQueueRef ref, int rank) {
-  if (knowsLaunch(ref, rank)) return;
+  Queue& queue = queueOf(ref);
+  queue.launched.resize(ranks_.size(), false);
+  if (queue.launched[rank]) return;
+  queue.launched[rank] = true;
   ranks_[rank].found.push_back(event(ref, 0));
 }
 
