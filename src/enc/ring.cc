@@ -7,6 +7,7 @@
 
 #include "enc/chunking.h"
 #include "enc/flat.h"
+#include "enc/hybrid.h"
 #include "enc/ring_channel.h"
 #include "misc/check.h"
 
@@ -210,6 +211,13 @@ bool mayRepeat(const encStage& stage) {
   return stage.mayLoop && full && stage.input.places.empty() && stage.output.places.empty();
 }
 
+encRingGateways gatewaysOf(const encRingOrder& ring, int self) {
+  if (ring.gateways.empty()) return {};
+  const auto at = static_cast<size_t>(std::find(ring.members.begin(), ring.members.end(), self) -
+                                      ring.members.begin());
+  return {ring.gateways[(at + ring.members.size() - 1) % ring.members.size()], ring.gateways[at]};
+}
+
 /// The steps of one channel.
 void composePasses(encBuilder& builder, const encStage& stage, const encRingOrder& ring, int id,
                    const encChunking& chunking) {
@@ -220,9 +228,9 @@ void composePasses(encBuilder& builder, const encStage& stage, const encRingOrde
   const int next = ends.sends ? stage.ranks[walk.users[1]] : -1;
   encRingChannel channel(builder, stage,
                          encPipe(builder, ring.pipe, prev, next, queue, ring.receives), queue,
-                         walk.users[1]);
+                         walk.users[1], gatewaysOf(ring, stage.self));
   const bool allDirect = stage.op == encOp::AllGather || stage.op == encOp::Broadcast;
-  if (!allDirect || !stage.writesOthers() || channel.sendsRemote()) channel.begin();
+  if (!allDirect || channel.sendsStaged()) channel.begin();
   const uint64_t iterations = mayRepeat(stage) ? chunking.fullPasses / chunking.unroll : 0;
   uint64_t done = 0;
   if (iterations > 1) {
@@ -258,6 +266,11 @@ Result<encProgram> encComposeRing(const enc_comm_info& info, const encTask& task
   if (info.rank_n < 2) return fail(ncclInvalidArgument, "a ring of one rank: want at least two");
   encBuilder builder(info, task, "ring");
   std::vector<encRingOrder> rings;
+  if (info.options.hybridRing && info.situation.isHybridRing()) {
+    rings = TRY(encHybridRings(info, builder.layout()));
+    encStageRing(builder, encFlatStage(info, task), rings);
+    return std::move(builder).finish();
+  }
   for (int id = 0; id < static_cast<int>(info.rings.size()); id++) {
     rings.push_back(
         {info.rings[id], builder.layout().pipe(encPipeKind::Ring, id), encReceives::Ahead});

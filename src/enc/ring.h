@@ -26,6 +26,9 @@ struct encRingOrder {
   std::vector<int> members;
   encPipeMap pipe;
   encReceives receives = encReceives::Ahead;
+  /// [place in members] the hop from there to the next ends at a gateway, which takes what is sent
+  /// into its buffer, never the next one's OUTPUT; empty: none does.
+  std::vector<bool> gateways = {};
 };
 
 /// Appends the steps of a stage of at least two members, one of the five operations above. Uses as
@@ -33,9 +36,10 @@ struct encRingOrder {
 void encStageRing(encBuilder& builder, const encStage& stage,
                   const std::vector<encRingOrder>& rings);
 
-/// This rank's program. A rank touches its own INPUT and OUTPUT, and of the next rank the receive
-/// slots and, if it is on the same host, OUTPUT: memory accesses per hop of a chunk are 3 while it
-/// is reduced (2 reads, 1 write) and 2 while it is gathered.
+/// This rank's program; over the rings of hybrid.h, where the communicator is such a group and its
+/// options do not say otherwise. A rank touches its own INPUT and OUTPUT, and of the next rank the
+/// receive slots and, if it is on the same host, OUTPUT: memory accesses per hop of a chunk are 3
+/// while it is reduced (2 reads, 1 write) and 2 while it is gathered.
 ///
 /// @param info  at least two ranks
 /// @param task  one of the five operations above

@@ -5,23 +5,25 @@
 namespace nccom {
 
 encRingChannel::encRingChannel(encBuilder& builder, encStage stage, encPipe pipe, size_t queue,
-                               int next)
+                               int next, encRingGateways gateways)
     : builder_(builder),
       stage_(std::move(stage)),
       pipe_(std::move(pipe)),
       queue_(queue),
-      next_(next) {}
+      next_(next),
+      gateways_(gateways) {}
 
 void encRingChannel::setStride(int64_t bytes) {
   stage_.input.stride = stage_.output.stride = bytes;
 }
 
 bool encRingChannel::receivesDirect(const encRingStep& step) const {
-  return step.receive && step.received && stage_.writesOthers() && !pipe_.receivesRemote();
+  return step.receive && step.received && stage_.writesOthers() && !pipe_.receivesRemote() &&
+         !gateways_.receive;
 }
 
 bool encRingChannel::sendsDirect(const encRingStep& step) const {
-  return step.send && step.sent && stage_.writesOthers() && !pipe_.sendsRemote();
+  return step.send && step.sent && !sendsStaged();
 }
 
 void encRingChannel::step(const encRingStep& step) {

@@ -26,18 +26,27 @@ struct encRingStep {
   bool divide = false;
 };
 
+/// Which of a rank's two hops end at gateways: finished data goes through slots there, too.
+struct encRingGateways {
+  bool receive = false, send = false;
+};
+
 class encRingChannel {
  public:
   /// @param pipe  with next and prev of the ring, or -1 where this rank has none in this operation
   /// @param next  member
-  encRingChannel(encBuilder& builder, encStage stage, encPipe pipe, size_t queue, int next);
+  encRingChannel(encBuilder& builder, encStage stage, encPipe pipe, size_t queue, int next,
+                 encRingGateways gateways);
 
   /// Before the first step, if any of them goes through slots.
   void begin() { pipe_.begin(); }
   void step(const encRingStep& step);
   /// Addresses of INPUT and OUTPUT in steps that follow move by so many bytes an iteration.
   void setStride(int64_t bytes);
-  bool sendsRemote() const { return pipe_.sendsRemote(); }
+  /// Whether even finished data goes through slots.
+  bool sendsStaged() const {
+    return pipe_.sendsRemote() || gateways_.send || !stage_.writesOthers();
+  }
   void finish() { pipe_.finish(); }
 
  private:
@@ -49,6 +58,7 @@ class encRingChannel {
   encPipe pipe_;
   const size_t queue_;
   const int next_;
+  const encRingGateways gateways_;
 };
 
 }  // namespace nccom
