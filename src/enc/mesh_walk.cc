@@ -22,7 +22,6 @@ uint32_t encMeshWalk::semaphore(const enc_mesh_event& event) const {
 void encMeshWalk::begin(enc_mesh_event_type type) {
   const enc_mesh_event* event = subtype_.find(type);
   NCCL_CHECK(event != nullptr);
-  // Barriers of functions stand at the end of the list, but around the others.
   const bool isBarrier = type == Event::EVT_FUNCTION_BARRIER_FIRST_COLL ||
                          type == Event::EVT_FUNCTION_BARRIER_LAST_COLL;
   if (!isBarrier) {
@@ -30,7 +29,6 @@ void encMeshWalk::begin(enc_mesh_event_type type) {
     NCCL_CHECK(number >= next_);
     next_ = type == Event::EVT_SYNC ? 0 : number + 1;
   }
-  await();
   current_ = event;
 }
 
@@ -48,20 +46,40 @@ void encMeshWalk::transfer(encMove move) {
 }
 
 void encMeshWalk::signal() {
-  NCCL_CHECK(current_ != nullptr && pending_ == nullptr);
+  NCCL_CHECK(current_ != nullptr);
   const encStep step = encMeshStep(current_->evt_type);
-  for (const int member : current_->dst_neighbor_grp)
-    builder_.append(queue_, encInc(step, stage_.ranks[member], semaphore(*current_)));
-  builder_.expect(semaphore(*current_), current_->src_neighbor_grp.size());
-  pending_ = current_;
+  const encLayout& layout = builder_.layout();
+  const bool isSync = current_->evt_type == Event::EVT_SYNC;
+  const uint32_t done = layout.semaphore(encPeerSemaphore::CollectiveDone, stage_.rank());
+  for (const int member : current_->dst_neighbor_grp) {
+    builder_.append(queue_,
+                    encInc(step, stage_.ranks[member], isSync ? done : semaphore(*current_)));
+  }
+  for (const int member : current_->src_neighbor_grp) {
+    const int rank = stage_.ranks[member];
+    builder_.expect(isSync ? layout.semaphore(encPeerSemaphore::CollectiveDone, rank)
+                           : semaphore(*current_));
+  }
+  pending_.push_back(current_);
 }
 
 void encMeshWalk::await() {
-  if (pending_ == nullptr) return;
-  const enc_mesh_event& event = *std::exchange(pending_, nullptr);
+  for (const enc_mesh_event* event : std::exchange(pending_, {}))
+    awaitEvent(*event);
+}
+
+void encMeshWalk::awaitEvent(const enc_mesh_event& event) {
   if (event.wait_val == 0) return;
-  builder_.wait(queue_, encMeshStep(event.evt_type), stage_.ranks[event.src_neighbor_grp.front()],
-                semaphore(event));
+  const encStep step = encMeshStep(event.evt_type);
+  if (event.evt_type != Event::EVT_SYNC) {
+    builder_.wait(queue_, step, stage_.ranks[event.src_neighbor_grp.front()], semaphore(event));
+    return;
+  }
+  for (const int member : event.src_neighbor_grp) {
+    const int rank = stage_.ranks[member];
+    builder_.wait(queue_, step, rank,
+                  builder_.layout().semaphore(encPeerSemaphore::CollectiveDone, rank));
+  }
 }
 
 void encMeshWalk::barrier(enc_mesh_event_type type) {

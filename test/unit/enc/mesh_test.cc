@@ -1,0 +1,165 @@
+// Meshes of every kind: programs that verify, and give the right values.
+#include "enc/mesh.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "enc/alg_table.h"
+#include "enc/verify.h"
+#include "test/unit/enc/mesh_worlds.h"
+
+namespace nccom {
+namespace {
+
+using test::MeshGroup;
+using test::World;
+using Alg = enc_alg_type;
+
+constexpr encSizes kTiny{256, 256, 4096};
+
+std::string label(const World& world, const encTask& task) {
+  return std::string(encOpName(task.op)) + " " + std::to_string(task.count) + " of " + world.text();
+}
+
+std::string verify(const World& world, const std::vector<encTask>& tasks, bool inPlace,
+                   const std::vector<Alg>& algs = {Alg::Mesh}) {
+  std::vector<encOperation> operations;
+  for (size_t i = 0; i < tasks.size(); i++) {
+    const Alg alg = tasks[i].op == encOp::AllReduce ? algs[i % algs.size()] : Alg::Mesh;
+    operations.push_back(test::composeAll(world, tasks[i], test::meshComposer(alg)));
+    if (operations.back().empty()) return "not composed";
+  }
+  const Status status = encVerify(world.info(0), operations, {.inPlace = inPlace, .jump = true});
+  return status.ok() ? "" : status.error().message;
+}
+
+/// Groups of each admitted size of all machines, up to `most` ranks.
+std::vector<World> groups(int most, const encSizes& sizes) {
+  std::vector<World> worlds;
+  const auto add = [&](const MeshGroup& group) {
+    if (group.ranks <= most) worlds.push_back(test::worldOf(group, sizes));
+  };
+  for (const int ranks : {2, 3, 5, 8, 65})
+    add({"host", 1, ranks});
+  for (const int ranks : {2, 4, 8, 6, 12, 18, 24})
+    add({"inf2.48xlarge", 1, ranks});
+  for (const int ranks : {2, 4, 8, 16, 32})
+    add({"trn1.32xlarge", 1, ranks});
+  for (const int lnc : {1, 2}) {
+    for (const int ranks : {2, 4, 8, 16, 32, 64, 128}) {
+      if (ranks <= 128 / lnc) add({"trn2.48xlarge", 1, ranks, lnc});
+    }
+  }
+  for (const int nodes : {2, 3, 8})
+    add({"trn1.32xlarge", nodes, nodes});
+  add({"host", 4, 4});
+  return worlds;
+}
+
+std::vector<Alg> algsOf(const World& world, encOp op) {
+  if (op != encOp::AllReduce || world.comm->situation.node_n > 1) return {Alg::Mesh};
+  if (world.comm->situation.isInf2() && world.rank_n() % 6 == 0) return {Alg::Mesh};
+  if (!world.comm->situation.isHost() && world.rank_n() > 64) return {Alg::Mesh};
+  return {Alg::Mesh, Alg::SingleStepMesh};
+}
+
+TEST(Mesh, ComputesWhatNcclDoes) {
+  uint64_t seed = 0;
+  for (const World& world : groups(24, kTiny)) {
+    for (const encOp op : test::kMeshOps) {
+      for (const Alg alg : algsOf(world, op)) {
+        for (const uint64_t count : {1, 7, 64, 1001}) {
+          const bool inPlace = seed++ % 2 == 0 && op != encOp::AlltoAll;
+          const encTask task =
+              test::collective(op, count, ncclInt32, seed % 3 == 0 ? ncclAvg : ncclSum);
+          const auto programs = test::composeAll(world, task, test::meshComposer(alg));
+          ASSERT_FALSE(programs.empty());
+          ASSERT_EQ(test::check(world, programs, seed, inPlace), "")
+              << encAlgName(alg) << (inPlace ? " in place " : " ") << label(world, task);
+        }
+      }
+    }
+  }
+}
+
+TEST(Mesh, IsVerified) {
+  unsigned turn = 0;
+  for (const World& world : groups(128, kTiny)) {
+    for (const encOp op : test::kMeshOps) {
+      for (const Alg alg : algsOf(world, op)) {
+        const encTask task = test::collective(op, 1 + turn * 37 % 200, ncclFloat32, ncclAvg);
+        ASSERT_EQ(verify(world, {task}, turn++ % 2 == 0, {alg}), "")
+            << encAlgName(alg) << " " << label(world, task);
+      }
+    }
+  }
+}
+
+// Small and large messages, all operations, one step and two, each after each.
+TEST(Mesh, IsVerifiedInSequences) {
+  for (const World& world : groups(16, kTiny)) {
+    const bool hasSingle = algsOf(world, encOp::AllReduce).size() > 1;
+    for (uint64_t seed = 0; seed < 3; seed++) {
+      std::vector<encTask> tasks;
+      for (uint64_t i = 0; i < 7; i++) {
+        const encOp op = test::kMeshOps[(seed + i * 3) % test::kMeshOps.size()];
+        const uint64_t counts[] = {1, 300, 0, 40, 2500};
+        tasks.push_back(test::collective(op, counts[(seed * 2 + i) % 5]));
+      }
+      tasks.push_back(tasks.back());
+      const std::vector<Alg> algs =
+          hasSingle ? std::vector<Alg>{Alg::SingleStepMesh, Alg::Mesh, Alg::SingleStepMesh}
+                    : std::vector<Alg>{Alg::Mesh};
+      ASSERT_EQ(verify(world, tasks, seed % 2 == 0, algs), "") << world.text() << " seed " << seed;
+    }
+  }
+}
+
+TEST(Mesh, TakesMessagesOfAnySize) {
+  for (const MeshGroup& group : {MeshGroup{"host", 1, 3},
+                                 {"trn1.32xlarge", 1, 8},
+                                 {"trn2.48xlarge", 1, 8},
+                                 {"inf2.48xlarge", 1, 12},
+                                 {"host", 3, 3}}) {
+    const World world = test::worldOf(group, kTiny);
+    for (const encOp op : test::kMeshOps) {
+      for (const Alg alg : algsOf(world, op)) {
+        const encTask task = test::collective(op, 9001);
+        for (const bool inPlace : {false, true}) {
+          ASSERT_EQ(verify(world, {task, task}, inPlace, {alg}), "")
+              << encAlgName(alg) << " " << label(world, task);
+        }
+      }
+    }
+  }
+}
+
+TEST(Mesh, DescriptorsDoNotGrowWithTheMessage) {
+  const auto descriptors = [](const World& world, const encTask& task, Alg alg) {
+    size_t count = 0;
+    const encProgram program = encComposeMesh(world.info(1), task, alg).value();
+    for (const encQueue& queue : program.queues) {
+      for (const encBlock& block : queue.blocks)
+        count += block.descs.size();
+    }
+    return count;
+  };
+  for (const MeshGroup& group : {MeshGroup{"host", 1, 3},
+                                 {"trn1.32xlarge", 1, 8},
+                                 {"trn2.48xlarge", 1, 8},
+                                 {"inf2.48xlarge", 1, 12},
+                                 {"host", 3, 3}}) {
+    const World world = test::worldOf(group);
+    for (const encOp op : test::kMeshOps) {
+      for (const Alg alg : algsOf(world, op)) {
+        const size_t large = descriptors(world, test::collective(op, 1000001), alg);
+        const size_t huge = descriptors(world, test::collective(op, 1000000001), alg);
+        EXPECT_LE(huge, 2 * large)
+            << encAlgName(alg) << " " << label(world, test::collective(op, 0));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace nccom
