@@ -41,8 +41,8 @@ TEST(SingleCycle, VerifiesForEverySizeAndSequence) {
 // More ranks than a transfer has sources: partial sums go to OUTPUT, which may be INPUT.
 TEST(SingleCycle, FoldsMoreRanksThanATransferHasSources) {
   const World world = serversOf(66, {4096, 256, 1 << 16});
-  for (const ncclRedOp_t op : {ncclSum, ncclAvg, kRedOpPreMulSum}) {
-    const encTask task = test::collective(encOp::AllReduce, 301, ncclFloat64, op);
+  for (const ncclRedOp_t op : {ncclAvg, kRedOpPreMulSum}) {
+    const encTask task = test::collective(encOp::AllReduce, 70, ncclFloat64, op);
     const encOperation operation = composed(world, task);
     EXPECT_EQ(test::verified(world, {operation, operation}, true), "");
     EXPECT_EQ(test::check(world, operation, 7, true), "");
