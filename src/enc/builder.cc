@@ -11,7 +11,7 @@ namespace nccom {
 
 namespace {
 
-constexpr size_t kMaxSources = 64;  // of a transfer of the device
+constexpr size_t kMaxSources = 64, kMaxDestinations = 64;  // of a transfer of the device
 
 }  // namespace
 
@@ -113,7 +113,7 @@ void encBuilder::transfer(size_t queue, const encMove& move) {
 }
 
 /// Contiguous bytes; sources beyond those that one transfer takes are added to the first
-/// destination.
+/// destination, from which destinations beyond those that one transfer has are copied.
 void encBuilder::moveRun(size_t queue, const encMove& move, uint64_t from, uint64_t bytes) {
   const bool copies =
       move.sources.size() == 1 && move.scaledSources == 0 && !move.scaleAll && !move.divide;
@@ -123,6 +123,11 @@ void encBuilder::moveRun(size_t queue, const encMove& move, uint64_t from, uint6
     if (!copies || address != move.sources[0].at(from)) destinations.push_back(address);
   }
   if (destinations.empty()) return;
+  const auto slice = [&](size_t begin) {
+    const size_t end = std::min(destinations.size(), begin + kMaxDestinations);
+    return std::vector<encAddress>(destinations.begin() + static_cast<long>(begin),
+                                   destinations.begin() + static_cast<long>(end));
+  };
   for (size_t next = 0; next < move.sources.size();) {
     encDesc desc;
     desc.step = move.step;
@@ -135,7 +140,13 @@ void encBuilder::moveRun(size_t queue, const encMove& move, uint64_t from, uint6
     }
     const bool last = next == move.sources.size();
     desc.divide = last && move.divide;
-    desc.destinations = last ? destinations : std::vector<encAddress>{destinations[0]};
+    desc.destinations = last ? slice(0) : std::vector<encAddress>{destinations[0]};
+    append(queue, std::move(desc));
+  }
+  const encAddress complete = copies ? move.sources[0].at(from) : destinations[0];
+  for (size_t next = kMaxDestinations; next < destinations.size(); next += kMaxDestinations) {
+    encDesc desc = encTransfer(move.step, complete, destinations[next], bytes);
+    desc.destinations = slice(next);
     append(queue, std::move(desc));
   }
 }

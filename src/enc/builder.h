@@ -26,7 +26,7 @@ inline constexpr int kProxy = -1;  // who raises a semaphore, when no rank does
 struct encMove {
   encStep step = encStep::Copy;
   std::vector<encSpan> sources = {};
-  std::vector<encSpan> destinations = {};  // the first is ours to read if there are over 64 sources
+  std::vector<encSpan> destinations = {};  // with over 64 of either, the first is read
   uint64_t bytes = 0;
   uint64_t scaledSources = 0;  // bit k: source k is multiplied by the launch's scale
   bool scaleAll = false;       // every source is
