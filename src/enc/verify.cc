@@ -32,13 +32,21 @@ uint64_t descriptors(std::span<const encOperation> operations) {
 
 }  // namespace
 
+Result<uint64_t> encRun(const encVerifyWorld& world) {
+  encVerifyRun run(world, world.options.jump);
+  const Status status = run.run();
+  if (status.ok()) return run.steps();
+  if (!run.jumped() || descriptors(world.operations) > kMaxDescriptors) return status.error();
+  encVerifyRun whole(world, false);
+  TRY(whole.run());
+  return whole.steps();
+}
+
 Status encVerify(const enc_comm_info& info, std::span<const encOperation> operations,
                  const encVerifyOptions& options) {
   const encVerifyWorld world = TRY(encInspect(info, operations, options));
-  encVerifyRun run(world, options.jump);
-  Status status = run.run();
-  if (status.ok() || !run.jumped() || descriptors(operations) > kMaxDescriptors) return status;
-  return encVerifyRun(world, false).run();
+  TRY(encRun(world));
+  return Ok{};
 }
 
 }  // namespace nccom

@@ -9,7 +9,8 @@
 //      semaphores alone: an increment releases, a wait acquires those increments without which it
 //      cannot be satisfied;
 //   d. no deadlock;
-//   e. addresses stay in their buffers and within the host, scratch keeps one writer for ever;
+//   e. addresses stay in their buffers and within the host, scratch keeps one writer for ever, and
+//      links lead from where a transfer reads to where it writes (links.h);
 //   f. each semaphore gets the increments that its owner declares, waits can be satisfied, network
 //      sends and receives of a connection pair up in number and size;
 //   g. nobody touches a rank's INPUT or OUTPUT before its program started or after it ended, nor
@@ -48,6 +49,7 @@ namespace nccom {
 struct encVerifyOptions {
   bool inPlace = false;  // OUTPUT and INPUT share memory where NCCL's rules for in place allow it
   bool jump = true;      // skip the middle of long repeated blocks
+  bool links = true;     // where the platform is known, bytes of transfers go over its links
 };
 
 /// Programs of all ranks, by rank, for one operation.

@@ -5,6 +5,7 @@
 
 #include "enc/buffers.h"
 #include "enc/builder.h"
+#include "enc/links.h"
 #include "enc/verify_world.h"
 #include "include/plugin/nccom_device.h"
 #include "misc/datatype.h"
@@ -35,7 +36,8 @@ struct Count {
 /// Checks operations descriptor by descriptor, and counts increments.
 class Inspector {
  public:
-  explicit Inspector(encVerifyWorld& world) : world_(world), limit_(world.layout.semaphores()) {}
+  Inspector(encVerifyWorld& world, std::optional<encLinks> links)
+      : world_(world), links_(std::move(links)), limit_(world.layout.semaphores()) {}
 
   Status operation(int number) {
     operation_ = number;
@@ -218,6 +220,7 @@ class Inspector {
       }
       TRY(address(site, destination, desc.bytes, repeat));
     }
+    TRY(links(site, desc));
     if (desc.sources.size() == 1 && desc.scaledSources == 0 && !desc.divide) return Ok{};
     const encTask& task = world_.program(site.operation, site.rank).task;
     const uint64_t size = ncclTypeSize(task.type);
@@ -227,6 +230,24 @@ class Inspector {
     for (const encAddress& destination : desc.destinations)
       odd |= misaligned(destination, size);
     if (odd != 0) return world_.bad(site, "cuts elements of " + number(size) + " bytes");
+    return Ok{};
+  }
+
+  /// Ways for all that moves: a copy goes straight to its destinations, the rest by who computes.
+  Status links(const encSite& site, const encDesc& desc) const {
+    if (!links_) return Ok{};
+    const bool copies = desc.sources.size() == 1;
+    for (const encAddress& source : desc.sources) {
+      if (!copies && !links_->joined(source.rank, site.rank)) {
+        return world_.bad(site, links_->whyNot(source.rank, site.rank));
+      }
+    }
+    for (const encAddress& destination : desc.destinations) {
+      const int from = copies ? desc.sources[0].rank : site.rank;
+      if (!links_->joined(from, destination.rank)) {
+        return world_.bad(site, links_->whyNot(from, destination.rank));
+      }
+    }
     return Ok{};
   }
 
@@ -392,7 +413,8 @@ class Inspector {
   }
 
   encVerifyWorld& world_;
-  const uint32_t limit_;  // number of semaphores that a rank has
+  const std::optional<encLinks> links_;  // if they are to be looked at
+  const uint32_t limit_;                 // number of semaphores that a rank has
   int operation_ = 0;
   uint32_t site_ = 0;  // number of the descriptor that is looked at
   std::vector<size_t> connectionQueue_;
@@ -450,7 +472,9 @@ Result<encVerifyWorld> encInspect(const enc_comm_info& info,
   TRY(encCheckComm(info));
   encVerifyWorld world(info, operations, options);
   world.scratchBytes = scratchOf(info);
-  Inspector inspector(world);
+  std::optional<encLinks> links;
+  if (options.links) links = TRY(encLinks::of(info));
+  Inspector inspector(world, std::move(links));
   for (size_t i = 0; i < operations.size(); i++) {
     if (operations[i].size() != static_cast<size_t>(info.rank_n)) {
       return fail(ncclInternalError, "operation %zu has %zu programs: want %d", i,

@@ -105,8 +105,9 @@ Status encVerifyRun::netMove(Wire& w, const NetEntry& send, const NetEntry& rece
   order_.learn(to.knowledge, from.knowledge);  // the data came from there
   from.knowledge.time++;
   to.knowledge.time++;
+  // One message; those of skipped iterations are in what the queues' chains have grown by.
   from.chain = to.chain =
-      std::max({from.chain, to.chain, send.release.chain, receive.release.chain}) + send.count;
+      std::max({from.chain, to.chain, send.release.chain, receive.release.chain}) + 1;
   if (send.jump) return Ok{};
   const encAccess reads{from.knowledge.agent, from.knowledge.time, send.site, send.iteration};
   const encAccess writes{to.knowledge.agent, to.knowledge.time, receive.site, receive.iteration};

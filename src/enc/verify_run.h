@@ -164,4 +164,9 @@ class encVerifyRun {
   Pieces placed_;  // at a destination
 };
 
+/// Runs the operations; if that fails after jumps, all iterations of them.
+/// @return steps()
+/// @error ncclInternalError  the first violation
+Result<uint64_t> encRun(const encVerifyWorld& world);
+
 }  // namespace nccom

@@ -3,17 +3,23 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <iterator>
 #include <random>
 
 #include "enc/layout.h"
 #include "enc/verify.h"
+#include "test/unit/enc/verify_fault.h"
 #include "test/unit/enc/worlds.h"
 
 namespace nccom {
 namespace {
 
+using test::Fault;
+using test::find;
+using test::Found;
+using test::semaphore;
+using test::step;
+using test::verdict;
 using test::World;
 using testing::AllOf;
 using testing::AnyOf;
@@ -22,57 +28,6 @@ using testing::HasSubstr;
 constexpr encSizes kTiny{256, 256};
 const World kHost{{3}, 1, kTiny};
 const World kTwoHosts{{2, 1}, 1, kTiny};
-
-using Match = std::function<bool(const encDesc&)>;
-
-Match step(encDescType type, encStep wanted) {
-  return [=](const encDesc& desc) { return desc.type == type && desc.step == wanted; };
-}
-Match semaphore(encDescType type, uint32_t number) {
-  return [=](const encDesc& desc) { return desc.type == type && desc.semaphore == number; };
-}
-
-/// The n-th descriptor of a rank that matches; the test fails if there is none.
-struct Found {
-  encProgram* program = nullptr;
-  size_t queue = 0, block = 0, index = 0;
-  encDesc& desc() const { return program->queues[queue].blocks[block].descs[index]; }
-  void drop() const {
-    auto& queues = program->queues;
-    auto& blocks = queues[queue].blocks;
-    auto& descs = blocks[block].descs;
-    descs.erase(descs.begin() + static_cast<long>(index));
-    if (descs.empty()) blocks.erase(blocks.begin() + static_cast<long>(block));
-    if (blocks.empty()) queues.erase(queues.begin() + static_cast<long>(queue));
-  }
-};
-Found find(encProgram& program, const Match& match, int n = 0) {
-  for (size_t queue = 0; queue < program.queues.size(); queue++) {
-    const auto& blocks = program.queues[queue].blocks;
-    for (size_t block = 0; block < blocks.size(); block++) {
-      for (size_t i = 0; i < blocks[block].descs.size(); i++) {
-        if (match(blocks[block].descs[i]) && n-- == 0) return {&program, queue, block, i};
-      }
-    }
-  }
-  ADD_FAILURE() << "no such descriptor in\n" << encDump(program);
-  program.queues.assign(1, {0, {{1, {encDesc{}}}}});
-  return {&program, 0, 0, 0};
-}
-
-using Fault = std::function<void(encOperation&)>;
-
-/// What the verifier says of `times` equal operations with the same fault; the good one must pass.
-std::string verdict(const World& world, const encTask& task, const Fault& fault, size_t times = 1) {
-  encOperation operation = test::composeAll(world, task);
-  std::vector<encOperation> operations(times, operation);
-  const Status good = encVerify(world.info(0), operations);
-  EXPECT_TRUE(good.ok()) << good.error().message;
-  fault(operation);
-  operations.assign(times, operation);
-  const Status status = encVerify(world.info(0), operations);
-  return status.ok() ? "accepted" : status.error().message;
-}
 
 encTask task(encOp op, uint64_t count = 100, ncclRedOp_t redOp = ncclSum) {
   return test::collective(op, count, ncclInt32, redOp, 1);
@@ -364,9 +319,7 @@ encOperation messages(uint64_t count, uint64_t bytes) {
 }
 
 std::string verdict(const encOperation& operation) {
-  const std::vector<encOperation> operations{operation};
-  const Status status = encVerify(World{{2}}.info(0), operations);
-  return status.ok() ? "accepted" : status.error().message;
+  return verdict(World{{2}}.info(0), std::vector<encOperation>{operation});
 }
 
 TEST(VerifyFaults, MessageOfAnotherSize) {
