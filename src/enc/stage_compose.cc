@@ -1,7 +1,11 @@
 #include "enc/stage_compose.h"
 
 #include "enc/alg_table.h"
+#include "enc/inter_rdh.h"
+#include "enc/intra_rdh.h"
 #include "enc/kangaring.h"
+#include "enc/mesh.h"
+#include "enc/mesh_pod.h"
 #include "enc/ring.h"
 #include "enc/single_cycle.h"
 
@@ -43,6 +47,20 @@ Status encStageCompose(encBuilder& builder, const encStage& stage, enc_alg_type 
       TRY(encCheckKangaring(builder.info().kangaring, stage.n()));
       encStageKangaring(builder, stage, builder.info().kangaring);
       return Ok{};
+    case enc_alg_type::Mesh:
+    case enc_alg_type::SingleStepMesh:
+      return encStageMesh(builder, stage,
+                          TRY(encMeshGeometryOf(builder.info(), stage.ranks, stage.self)),
+                          {.singleStep = alg == enc_alg_type::SingleStepMesh});
+    case enc_alg_type::TwoStepPodMesh:
+      return encStagePodMesh(builder, stage,
+                             TRY(encMeshGeometryOf(builder.info(), stage.ranks, stage.self)));
+    case enc_alg_type::IntraRdh: {
+      const encRdhGeometry geometry = TRY(encRdhGeometryOf(builder.info(), stage.ranks));
+      return encStageIntraRdh(builder, stage, geometry);
+    }
+    case enc_alg_type::InterRdh:
+      return encStageInterRdh(builder, stage);
     case enc_alg_type::SingleCycleRing:
       return encStageSingleCycle(builder, stage, levelRing(builder, stage, levels));
     default:
