@@ -1,0 +1,44 @@
+// Recursive halving and doubling between servers: n = 2^k members, each of which ends
+// reduce-scatter with partition r of n, and starts all-gather from it.
+//
+//   reduce-scatter  round b = 0 .. k-1: with r ^ 2^b, lowest bit first
+//   all-gather      axis  a = 0 .. k-1: with r ^ 2^(k-1-a): the same way back
+//   all-reduce      the one, then the other
+//
+// For B bytes of the message a member sends and receives (n-1)/n B for each of the halves, in k
+// messages or more; it reads 3 and writes 2 times what it receives while reducing (the copy into a
+// slot, the fold), and reads and writes twice what it receives while gathering.
+//
+// Of AllReduce, partitions are numbered so that what is exchanged lies together: partition p is the
+// bitreverse(p)-th of the message. Then the partitions that a member still holds after some rounds
+// are one range, and a round is few transfers, whatever n is. Parts of ReduceScatter and AllGather
+// have their given places.
+#pragma once
+
+#include <vector>
+
+#include "enc/builder.h"
+#include "enc/stage.h"
+#include "misc/result.h"
+
+namespace nccom {
+
+/// Partitions that member `r` of 2^bits gives away (`send`), or keeps and receives, in round
+/// `round` of reduce-scatter, ascending.
+std::vector<int> encRdhReduceIndices(int r, int round, int bits, bool send);
+/// Partitions that it gives, or receives, along `axis` of all-gather, ascending.
+std::vector<int> encRdhGatherIndices(int r, int axis, int bits, bool send);
+inline int encRdhReducePeer(int r, int round) {
+  return r ^ (1 << round);
+}
+inline int encRdhGatherPeer(int r, int axis, int bits) {
+  return r ^ (1 << (bits - 1 - axis));
+}
+
+/// Appends a stage of AllReduce, ReduceScatter or AllGather. Messages that the work area or the
+/// slots are too small for go in windows.
+/// @error ncclInvalidArgument  not a power of two of at least two members, or another operation;
+///                             names the first member and the rule
+Status encStageInterRdh(encBuilder& builder, const encStage& stage);
+
+}  // namespace nccom
