@@ -40,8 +40,9 @@ struct Range {
 /// Some bytes of each part. Positions are mate by mate; within a mate's section, devices in the
 /// order of their reversed coordinates, so that what is left after some axes is one range.
 struct Window {
-  encPages input, output;  // by position; of our own part alone where the operation has it alone
-  uint64_t part = 0;       // bytes of a position, as far as the message goes
+  encPages input, output;
+  uint64_t begin = 0;           // AllReduce: of the message; else of each part
+  uint64_t part = 0;            // bytes of a position, as far as the message goes
   std::vector<uint64_t> bytes;  // [position]
 };
 
@@ -75,10 +76,12 @@ class IntraRdh {
 
   uint64_t partOfWindow() const;
   Window window(uint64_t begin, uint64_t bytes, int64_t stride) const;
-  encPages pagesOf(const encPages& pages, bool alone, uint64_t begin, const Window& w) const;
+  uint64_t offsetOf(int position, const Window& w, bool alone) const;
+  encSpan input(int member, int position, const Window& w) const;
+  encSpan output(int member, int position, const Window& w) const;
   encAddress partial(int member, int position, const Window& w) const;
   template <class Make>
-  void move(const Window& w, Range range, const Make& make);
+  void move(const Window& w, Range range, bool together, const Make& make);
   void push(const Window& w, Range range, const std::vector<int>& members, Event event);
   void tell(int member, Event event);
   void await(int count, int raisedBy, Event event);
@@ -113,21 +116,21 @@ uint64_t IntraRdh::partOfWindow() const {
   return std::min(std::max(most / unit * unit, unit), all);
 }
 
-encPages IntraRdh::pagesOf(const encPages& pages, bool alone, uint64_t begin,
-                           const Window& w) const {
-  encPages result = pages;
-  result.base = 0;
-  result.pieceBytes = w.part;
-  result.places.clear();
-  for (int position = 0; position < stage_.n(); position++) {
-    uint64_t at = begin + static_cast<uint64_t>(position) * w.part;
-    if (!isWhole()) at = stage_.part(memberAt(position)).begin + begin;
-    if (alone) at = begin;
-    const uint64_t bytes = w.bytes[position];
-    NCCL_CHECK(bytes == 0 || pages.run(at, bytes) >= bytes);
-    result.places.push_back(bytes == 0 ? 0 : pages.at(0, at).offset);
-  }
-  return result;
+/// Where a position's bytes of the window begin in the stage's INPUT or OUTPUT.
+uint64_t IntraRdh::offsetOf(int position, const Window& w, bool alone) const {
+  if (alone) return w.begin;
+  if (isWhole()) return w.begin + static_cast<uint64_t>(position) * w.part;
+  return stage_.part(memberAt(position)).begin + w.begin;
+}
+
+encSpan IntraRdh::input(int member, int position, const Window& w) const {
+  const bool alone = stage_.op == encOp::AllGather;
+  return {w.input, stage_.ranks[member], offsetOf(position, w, alone)};
+}
+
+encSpan IntraRdh::output(int member, int position, const Window& w) const {
+  const bool alone = stage_.op == encOp::ReduceScatter;
+  return {w.output, stage_.ranks[member], offsetOf(position, w, alone)};
 }
 
 /// @param begin, bytes  AllReduce: of the message; else of each part
@@ -145,8 +148,9 @@ Window IntraRdh::window(uint64_t begin, uint64_t bytes, int64_t stride) const {
     }
     w.bytes.push_back(std::min(own, w.part));
   }
-  w.input = pagesOf(stage_.input, stage_.op == encOp::AllGather, begin, w);
-  w.output = pagesOf(stage_.output, stage_.op == encOp::ReduceScatter, begin, w);
+  w.begin = begin;
+  w.input = stage_.input;
+  w.output = stage_.output;
   w.input.stride = w.output.stride = stride;
   return w;
 }
@@ -156,12 +160,12 @@ encAddress IntraRdh::partial(int member, int position, const Window& w) const {
   return stage_.work(member, static_cast<uint64_t>(position % devices()) * w.part);
 }
 
-/// A transfer over positions: as one if all are full.
+/// A transfer over positions: as one if they lie `together` and all are full.
 template <class Make>
-void IntraRdh::move(const Window& w, Range range, const Make& make) {
+void IntraRdh::move(const Window& w, Range range, bool together, const Make& make) {
   const auto first = w.bytes.begin() + range.begin, end = w.bytes.begin() + range.end;
   const bool full = std::all_of(first, end, [&](uint64_t bytes) { return bytes == w.part; });
-  if (full) {
+  if (together && full) {
     encMove whole = make(range.begin);
     whole.bytes = w.part * static_cast<uint64_t>(range.end - range.begin);
     builder_.transfer(queue_, whole);
@@ -192,12 +196,11 @@ void IntraRdh::await(int count, int raisedBy, Event event) {
 void IntraRdh::reduceOnDevice(const Window& w) {
   const bool last = geometry_.axes == 0;
   builder_.peersReadInputs();
-  move(w, section(mate_), [&](int position) {
-    const auto at = static_cast<uint64_t>(position) * w.part;
+  move(w, section(mate_), isWhole(), [&](int position) {
     encMove fold{.step = encMeshStep(Event::EVT_RH_STEP_0)};
     for (const int member : geometry_.memberAt[device_])
-      fold.sources.emplace_back(w.input, stage_.ranks[member], at);
-    fold.destinations.push_back(last ? encSpan(w.output, stage_.rank(), at)
+      fold.sources.push_back(input(member, position, w));
+    fold.destinations.push_back(last ? output(stage_.self, position, w)
                                      : encSpan(partial(stage_.self, position, w)));
     fold.scaleAll = stage_.scaleInputs;
     fold.divide = last && stage_.divide;
@@ -216,11 +219,10 @@ void IntraRdh::reduceAxis(const Window& w, int axis) {
   const bool last = axis == geometry_.axes - 1;
   tell(partner, ready);
   await(1, partner, ready);
-  move(w, held(axis + 1), [&](int position) {
-    const auto at = static_cast<uint64_t>(position) * w.part;
+  move(w, held(axis + 1), isWhole() || !last, [&](int position) {
     return encMove{.step = encMeshStep(ready),
                    .sources = {partial(stage_.self, position, w), partial(partner, position, w)},
-                   .destinations = {last ? encSpan(w.output, stage_.rank(), at)
+                   .destinations = {last ? output(stage_.self, position, w)
                                          : encSpan(partial(stage_.self, position, w))},
                    .divide = last && stage_.divide};
   });
@@ -241,11 +243,10 @@ void IntraRdh::closeReduce() {
 
 /// Writes positions of our OUTPUT to the same places of others, who hear of it by `event`.
 void IntraRdh::push(const Window& w, Range range, const std::vector<int>& members, Event event) {
-  move(w, range, [&](int position) {
-    const auto at = static_cast<uint64_t>(position) * w.part;
-    encMove copy{.step = encMeshStep(event), .sources = {encSpan(w.output, stage_.rank(), at)}};
+  move(w, range, isWhole(), [&](int position) {
+    encMove copy{.step = encMeshStep(event), .sources = {output(stage_.self, position, w)}};
     for (const int member : members)
-      copy.destinations.emplace_back(w.output, stage_.ranks[member], at);
+      copy.destinations.push_back(output(member, position, w));
     return copy;
   });
 }
@@ -296,11 +297,10 @@ void IntraRdh::one(const Window& w) {
     builder_.peersWriteOutputs();
     if (stage_.op == encOp::AllGather) {
       const Range own = held(geometry_.axes);
-      move(w, own, [&](int position) {
-        const auto at = static_cast<uint64_t>(position) * w.part;
+      move(w, own, isWhole(), [&](int position) {
         return encMove{.step = encMeshStep(Event::EVT_RD_STEP_0),
-                       .sources = {encSpan(w.input, stage_.rank(), at)},
-                       .destinations = {encSpan(w.output, stage_.rank(), at)}};
+                       .sources = {input(stage_.self, position, w)},
+                       .destinations = {output(stage_.self, position, w)}};
       });
     }
     for (int axis = geometry_.axes - 1; axis >= 0; axis--)
