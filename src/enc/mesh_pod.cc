@@ -60,9 +60,9 @@ encMeshBuilder& addEvents(encMeshBuilder& b, const encPodGrid& grid, encOp op,
         .data(Event::EVT_LOCAL_AND_POD_GRP_BRDCST_2, none, none);
   }
   if (!use.writesOthers) return b.sync();
-  // All who touch our buffers, and who raise what our neighbours raise.
+  // All who touch our buffers.
   std::vector<int> touched = mates;
-  touched.insert(touched.end(), {grid.proxy(), grid.direct(), grid.opposite()});
+  touched.insert(touched.end(), pod.begin(), pod.end());
   return b.signals(Event::EVT_SYNC, touched);
 }
 
