@@ -54,10 +54,11 @@ class Sweeps {
 
   /// Increments of skipped iterations, made at once, would tear the passes apart.
   bool countsPasses(const encDesc& desc) const {
-    const encLayout& layout = world_.layout;
-    return desc.type == encDescType::Inc &&
-           desc.semaphore >= layout.eventSemaphore(encLevel::Intra, 0) &&
-           desc.semaphore < layout.jointSemaphore(0);
+    if (desc.type != encDescType::Inc) return false;
+    const auto& raisers =
+        world_.semaphores[*world_.findSemaphore(desc.rank, desc.semaphore)].raisers;
+    return std::any_of(raisers.begin(), raisers.end(),
+                       [&](const encRaiser& raiser) { return raiser.party != raisers[0].party; });
   }
 
   bool add(const encAddress& a, uint64_t bytes, uint64_t repeat, bool writes) {
