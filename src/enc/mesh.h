@@ -2,15 +2,17 @@
 // each rank meets each other one directly. Full, grouped and Trainium2 meshes (mesh_full.cc,
 // mesh_grouped.cc, mesh_trn2.cc), within a host by memory, between hosts over the network.
 //
-// Bytes that cross from a rank to others, over all n ranks, for B bytes of the call's count, and
-// teams of c ranks (mesh_build.h; c = 1 where ranks have chips of their own):
-//   AllReduce, two steps   (n-1) B of inputs and sums, (n-1) B of results
-//   AllReduce, one step    n (n-1) B
-//   AllGather              n (n-1) B
-//   ReduceScatter          n (n-1) B
-//   AlltoAll               n (n-1) B
-// of which between teams, in place of n - c parts, n/c - 1 go to and come from each rank where a
-// team combines or hands on.
+// Bytes between ranks, over all n of them, for B bytes of the call's count, and teams of c ranks
+// (mesh_build.h; c = 1 where ranks have chips of their own):
+//   AllReduce in two steps               2 (n-1) B
+//   AllReduce in one step                n (n-1) B: single-step, or between nodes; 2 (n-1) B of two
+//                                        ranks on a node
+//   AllGather, ReduceScatter, AlltoAll   n (n-1) B; AllGather on Trainium2 n (n/c - 1) (c-1)/c B
+//                                        more, as it reads what it sends from its team
+// Between teams, of these:
+//   ReduceScatter                        n (n/c - 1) B, as teams send sums
+//   AllGather                            n (n/c - 1) B where teams hand on, else n (n-c) B
+//   AllReduce in two steps               (n/c - 1) B and (n/c - 1) B, else (n-c) B
 //
 // A rank reads INPUT of others and writes their OUTPUT where they are; only what a team has
 // combined, and the copies of the one step, wait in a work area: as many bytes as fit at a time.

@@ -213,6 +213,10 @@ Status encMeshBuilder::end() {
 
 Result<encMeshPlan> encBuildMesh(const encMeshGeometry& g, const encMeshUse& use) {
   if (g.n() < 2) return fail(ncclInvalidArgument, "a mesh of one rank: want at least two");
+  if (g.situation.local_rank_n > kMaxMeshDevices) {
+    return fail(ncclInvalidArgument, "a mesh of %d ranks on a node: want at most %d",
+                g.situation.local_rank_n, kMaxMeshDevices);
+  }
   switch (g.type) {
     case enc_alg_mesh_type::FullMesh:
       return encBuildFullMesh(g, use);
