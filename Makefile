@@ -1,6 +1,7 @@
 # make [SAN=address|thread|undefined] [DEBUG=1] [V=1] [BUILD=dir] TARGET
 #   quickstart  install what is missing, build, run all_reduce_perf on the emulated Trn2
 #   check       install, build, run all tests; the last line is 'N passed, N failed'
+#   verify-all  verifies the programs of every platform, group and algorithm, and runs each algorithm
 #   topo-golden compares our topologies with NCCL's, bench-topo times the searches, if a corpus is there
 #   all deps bench asan tsan ubsan fuzz lint format install clean
 SHELL   := /bin/bash -o pipefail
@@ -134,6 +135,12 @@ asan tsan ubsan:
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) SAN=$(SANITIZER) tests
 	$(Q)test/run.sh --unit build/$(SANITIZER)
 
+# The sweep over all platforms, groups, operations and algorithms whole, and each algorithm on the
+# emulated device with all types: hours, where check takes a cut.
+verify-all: tests
+	LIBNCCOM_VERIFY_ALL=1 $(BUILD)/test/enc_test --gtest_filter='Sweep.*'
+	LIBNCCOM_VERIFY_ALL=1 LIBNCCOM_TEST_BUILD=$(BUILD) $(BUILD)/test/system_test --gtest_filter='Algorithms.*'
+
 bench: all $(BUILD)/bin/all_reduce_bench
 	$(BUILD)/bin/all_reduce_bench
 
@@ -201,5 +208,5 @@ clean:
 	rm -rf build
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
-.PHONY: all tests check quickstart deps bench topo-golden bench-topo asan tsan ubsan fuzz lint docs format install clean
+.PHONY: all tests check quickstart deps bench verify-all topo-golden bench-topo asan tsan ubsan fuzz lint docs format install clean
 .PRECIOUS: $(BUILD)/obj/%.o

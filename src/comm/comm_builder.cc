@@ -19,6 +19,8 @@
 namespace nccom {
 namespace {
 
+constexpr int64_t kLeastWork = 1 << 20;  // bytes that composers can always do with
+
 template <size_t kBytes>
 void copyText(char (&to)[kBytes], const std::string& from) {
   const size_t length = std::min(from.size(), kBytes - 1);
@@ -52,6 +54,7 @@ Result<std::shared_ptr<Communicator>> CommBuilder::build() {
     TRY(meet());
     TRY(gatherPeers());
     TRY(openNet());
+    TRY(describe());
     TRY(buildGraph());
     TRY(joinRings());
     TRY(openDevice());
@@ -101,10 +104,12 @@ ncclPeerInfo CommBuilder::ownRecord() const {
   record.minChannels = comm_->request_.config.minChannels;
   record.maxChannels = comm_->request_.config.maxChannels;
   const HostOfDevice host = process_.hostOf(comm_->device());
-  record.hostHash = hashOf(host.identity);
+  record.hostHash = hashOf(host.memory);
+  record.serverHash = hashOf(host.identity);
   record.bufferBytes = static_cast<uint64_t>(params.bufferBytes);
   copyText(record.hostName, host.name);
   copyText(record.platform, process_.platformText());
+  copyText(record.algorithms, algOptionsText(params));
   copyText(record.net, params.netPlugin + (params.net.empty() ? "" : ":" + params.net));
   return record;
 }
@@ -116,6 +121,8 @@ Status CommBuilder::gatherPeers() {
   TRY(checkPeers(comm_->peers_));
   nodes_ = nodesOf(comm_->peers_);
   nNodes_ = *std::max_element(nodes_.begin(), nodes_.end()) + 1;
+  servers_ = serversOf(comm_->peers_);
+  nServers_ = *std::max_element(servers_.begin(), servers_.end()) + 1;
   return Ok{};
 }
 
@@ -153,7 +160,7 @@ Result<GraphInput> CommBuilder::graphInput() const {
   input.newAlgorithm = params.newAlgorithm;
   input.nets = TRY(netDevices());
   for (int rank = 0; rank < comm_->nRanks(); ++rank) {
-    if (nodes_[rank] != nodes_[comm_->rank()]) continue;
+    if (servers_[rank] != servers_[comm_->rank()]) continue;
     input.localRanks.push_back({rank, process_.hostOf(comm_->peers_[rank].device).device});
   }
   if (comm_->rank() == 0) {
@@ -164,6 +171,8 @@ Result<GraphInput> CommBuilder::graphInput() const {
 }
 
 Status CommBuilder::buildGraph() {
+  // Rings of a pod alone are known, and use no NIC that a graph would have to choose.
+  if (nNodes_ == 1 && !comm_->info_.rings.empty()) return Ok{};
   const GraphInput input = TRY(graphInput());
   graph_ = TRY(process_.graph(input));
   const bool first = input.localRanks[0].rank == comm_->rank();
@@ -176,21 +185,41 @@ Status CommBuilder::buildGraph() {
   return Ok{};
 }
 
+Status CommBuilder::describe() {
+  const ncclParams& params = process_.params();
+  std::vector<HostOfDevice> hosts;
+  for (const ncclPeerInfo& peer : comm_->peers_)
+    hosts.push_back(process_.hostOf(peer.device));
+  const bool sharing = nServers_ > nNodes_;
+  comm_->info_ = *TRY(process_.shape(placesOf(params, hosts, servers_, sharing)));
+  enc_comm_info& info = comm_->info_;
+  info.rank = comm_->rank();
+  info.node = nodes_;
+  info.options = TRY(algOptionsOf(params, info.situation.scope()));
+  info.sizes.bufferBytes = static_cast<uint64_t>(params.bufferBytes);
+  if (params.workBytes < kLeastWork) {
+    return fail(ncclInvalidArgument, "NCCOM_WORK_SIZE is %lld: want at least %lld",
+                static_cast<long long>(params.workBytes), static_cast<long long>(kLeastWork));
+  }
+  info.sizes.workBytes = static_cast<uint64_t>(params.workBytes) / 4096 * 4096;
+  return Ok{};
+}
+
 Status CommBuilder::joinRings() {
+  enc_comm_info& info = comm_->info_;
+  const CommConfig& config = comm_->request_.config;
+  if (!info.rings.empty()) {  // of a pod, over its links
+    info.rings.resize(std::min(info.rings.size(), static_cast<size_t>(config.maxChannels)));
+    return Ok{};
+  }
   std::vector<ncclTopoRanks> records(static_cast<size_t>(comm_->nRanks()));
   records[comm_->rank()] = TRY(ncclTopoPreset(graph_->ring, comm_->rank()));
   TRY(comm_->bootstrap_->allGather(std::span(records), "channels"));
-  const CommConfig& config = comm_->request_.config;
   const ChannelBounds bounds{std::max(config.minChannels, 1), config.maxChannels};
   // Rings as rank 0 sees them: one rotation for all ranks.
   const ncclRings rings = TRY(ncclTopoPostset(0, nodes_, std::move(records), bounds));
-  enc_comm_info& info = comm_->info_;
-  info.rank = comm_->rank();
-  info.rank_n = comm_->nRanks();
-  info.node = nodes_;
   for (const ncclRing& ring : rings.channels)
     info.rings.push_back(ring.userRanks);
-  info.sizes.bufferBytes = static_cast<uint64_t>(process_.params().bufferBytes);
   return Ok{};
 }
 

@@ -24,8 +24,9 @@ class CommBuilder {
   Status meet();         // bootstrap, monitor
   Status gatherPeers();  // who is where
   Status openNet();      // if ranks are on several hosts, or a net was named
-  Status buildGraph();   // this host's system and channels
+  Status buildGraph();   // this server's system and channels
   Status joinRings();    // rings over all ranks
+  Status describe();     // what composers know of the machine, and the switches of the user
   Status openDevice();   // semaphores and scratch; attach to the ranks of this host
   Status openLinks();    // ring connections to other hosts; the launcher
   ncclPeerInfo ownRecord() const;
@@ -36,8 +37,9 @@ class CommBuilder {
 
   Process& process_;
   std::shared_ptr<Communicator> comm_;
-  std::vector<int> nodes_;  // [nRanks]
-  int nNodes_ = 1;
+  std::vector<int> nodes_;    // [nRanks] ranks that share memory
+  std::vector<int> servers_;  // [nRanks]
+  int nNodes_ = 1, nServers_ = 1;
   std::shared_ptr<Net> net_;
   std::shared_ptr<const GraphResult> graph_;
 };

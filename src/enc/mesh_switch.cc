@@ -101,11 +101,11 @@ void Phases::allGather(bool bwOpt) {
   gather(bwOpt);
 }
 
-/// OUTPUT may be INPUT: before anybody writes there, those of our device say that they have read.
+/// OUTPUT may be INPUT: a part is written there only when its sum is complete, and so when it has
+/// been read everywhere.
 void Phases::reduce() {
   b_.subtype().is_use_chnl_buffer = true;
   b_.data(Event::EVT_REDUCE_COPY, alongRow_, alongRow_, kReduceCopyFolds);
-  b_.signals(Event::EVT_REDUCE_LOCAL_HNDSHK, mates_);
   b_.data(Event::EVT_REDUCE_COPY_2, alongCol_, alongCol_, kReduceCopyFolds);
   b_.data(Event::EVT_REDUCE_WRITE, {}, {}, kReduceWriteFolds);
 }

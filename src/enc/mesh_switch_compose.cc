@@ -152,7 +152,6 @@ void Composer::foldDevice(const encMeshPass& pass) {
   }
   walk_.signal();
   walk_.await();
-  if (walk_.beginIfValid(Event::EVT_REDUCE_LOCAL_HNDSHK)) walk_.signal();
 }
 
 /// What our row has for our slot and column: to each row.
@@ -166,7 +165,6 @@ void Composer::foldRow(const encMeshPass& pass) {
       move.sources.emplace_back(ofCol(self(), fromCol, toRow));
     walk_.transfer(std::move(move));
   }
-  walk_.await();
   walk_.signal();
   walk_.await();
 }

@@ -57,6 +57,26 @@ Status checkForced(const enc_comm_info& info, const encTask& task) {
               opMaskText(encAlgRowOf(*forced).ops).c_str());
 }
 
+/// Every rank has a scalar of its own, and other algorithms read what ranks put in where it lies.
+bool scalesByRank(const encTask& task) {
+  return task.redOp == kRedOpPreMulSum &&
+         (task.op == encOp::AllReduce || task.op == encOp::ReduceScatter);
+}
+
+Result<encChoice> selectPreMulSum(const enc_comm_info& info, const encTask& task) {
+  const std::optional<enc_alg_type> forced = info.options.forced;
+  if (forced && *forced != enc_alg_type::Ring) {
+    return fail(ncclInvalidArgument,
+                "%s: NCCOM_ALG names %s, which reads the inputs of other ranks; PreMulSum "
+                "multiplies by a scalar of each rank, which only rings do: want ring",
+                encOpName(task.op), encAlgName(*forced));
+  }
+  return encChoice{encAlgorithmOf(enc_alg_type::Ring),
+                   std::string(encOpName(task.op)) +
+                       ": PreMulSum multiplies by a scalar of each rank, which only rings do",
+                   {}};
+}
+
 Result<encChoice> selectTabled(const enc_comm_info& info, const encTask& task) {
   const encSituation situation = TRY(encSituationOf(info, task));
   const bool isMeshless =
@@ -99,6 +119,7 @@ Result<encChoice> encSelect(const enc_comm_info& info, const encTask& task) {
     return encChoice{encAlgorithm::Permute, name + ": every rank has one source at most", {}};
   }
   if (info.rank_n == 1) return encChoice{encAlgorithm::Copy, name + ": there is one rank", {}};
+  if (scalesByRank(task)) return selectPreMulSum(info, task);
   if (isTabled(task.op) && !info.peers.empty()) return selectTabled(info, task);
   if (task.op == encOp::AlltoAll || ours(task) == encAlgorithm::P2p) {
     return encChoice{

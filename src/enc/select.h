@@ -35,9 +35,10 @@ struct encChoice {
 };
 
 /// AllGather, AllReduce, ReduceScatter and AlltoAll go by the runtime's table where the machine is
-/// known (info.peers), and to info.options.forced if that names an algorithm. Broadcast and Reduce
-/// are chains on rings; everything else goes point to point, and so does AlltoAll where no mesh is
-/// admitted.
+/// known (info.peers), and to info.options.forced if that names an algorithm; but PreMulSum, whose
+/// scalar is each rank's own, is for rings, where ranks multiply their own inputs. Broadcast and
+/// Reduce are chains on rings; everything else goes point to point, and so does AlltoAll where no
+/// mesh is admitted.
 ///
 /// @error ncclInvalidArgument  info or task are wrong by themselves: see encCheckComm,
 /// encCheckTask;

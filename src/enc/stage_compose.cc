@@ -6,6 +6,7 @@
 #include "enc/kangaring.h"
 #include "enc/mesh.h"
 #include "enc/mesh_pod.h"
+#include "enc/mesh_switch.h"
 #include "enc/ring.h"
 #include "enc/single_cycle.h"
 
@@ -30,6 +31,16 @@ void composeCopy(encBuilder& builder, const encStage& stage) {
                                                       .divide = stage.divide});
 }
 
+Status composeMesh(encBuilder& builder, const encStage& stage, enc_alg_type alg) {
+  const encMeshGeometry geometry = TRY(encMeshGeometryOf(builder.info(), stage.ranks, stage.self));
+  if (alg == enc_alg_type::TwoStepPodMesh) return encStagePodMesh(builder, stage, geometry);
+  if (geometry.type == enc_alg_mesh_type::MeshSwitch) {
+    return encStageSwitchMesh(builder, stage, geometry, alg);
+  }
+  return encStageMesh(builder, stage, geometry,
+                      {.singleStep = alg == enc_alg_type::SingleStepMesh});
+}
+
 }  // namespace
 
 Status encStageCompose(encBuilder& builder, const encStage& stage, enc_alg_type alg,
@@ -49,12 +60,10 @@ Status encStageCompose(encBuilder& builder, const encStage& stage, enc_alg_type 
       return Ok{};
     case enc_alg_type::Mesh:
     case enc_alg_type::SingleStepMesh:
-      return encStageMesh(builder, stage,
-                          TRY(encMeshGeometryOf(builder.info(), stage.ranks, stage.self)),
-                          {.singleStep = alg == enc_alg_type::SingleStepMesh});
+    case enc_alg_type::LatencyOptMesh:
+    case enc_alg_type::BwOptMesh:
     case enc_alg_type::TwoStepPodMesh:
-      return encStagePodMesh(builder, stage,
-                             TRY(encMeshGeometryOf(builder.info(), stage.ranks, stage.self)));
+      return composeMesh(builder, stage, alg);
     case enc_alg_type::IntraRdh: {
       const encRdhGeometry geometry = TRY(encRdhGeometryOf(builder.info(), stage.ranks));
       return encStageIntraRdh(builder, stage, geometry);

@@ -223,6 +223,13 @@ class Inspector {
     TRY(links(site, desc));
     if (desc.sources.size() == 1 && desc.scaledSources == 0 && !desc.divide) return Ok{};
     const encTask& task = world_.program(site.operation, site.rank).task;
+    for (size_t k = 0; k < desc.sources.size(); k++) {
+      const bool scaled = (desc.scaledSources >> k & 1) != 0;
+      if (!scaled || task.redOp != kRedOpPreMulSum || desc.sources[k].rank == site.rank) continue;
+      return world_.bad(site, "multiplies source " + number(k) + ", of rank " +
+                                  std::to_string(desc.sources[k].rank) +
+                                  ", by a scalar that is not that rank's");
+    }
     const uint64_t size = ncclTypeSize(task.type);
     uint64_t odd = desc.bytes % size;
     for (const encAddress& source : desc.sources)

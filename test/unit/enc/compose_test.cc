@@ -1,7 +1,9 @@
 // What every composer must give: right values in every order of events, programs that a rank alone
 // composes as all together would, and the traffic that its docstring promises.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "enc/comm_shape.h"
 #include "enc/select.h"
 #include "misc/datatype.h"
 #include "test/unit/enc/reference.h"
@@ -186,6 +188,16 @@ TEST(Select, NamesTheArgumentThatIsWrong) {
   info.rings[0] = {0, 1, 1};
   EXPECT_EQ(message(info, test::collective(encOp::AllReduce, 1)),
             "ring 0 has rank 1 twice or out of range: want each of 3");
+}
+
+TEST(Select, LeavesScalarsOfRanksToRings) {
+  World world;
+  world.comm = encShapeComm({nullptr, 1, kNoPod, 8}, {{0, 1, 2, 3}}).value();
+  const encTask task = test::collective(encOp::AllReduce, 100, ncclInt32, kRedOpPreMulSum);
+  EXPECT_EQ(encSelect(world.info(0), task).value().algorithm, encAlgorithmOf(enc_alg_type::Ring));
+  world.comm->options.forced = enc_alg_type::Mesh;
+  EXPECT_THAT(encSelect(world.info(0), task).error().message,
+              testing::HasSubstr("NCCOM_ALG names mesh, which reads the inputs of other ranks"));
 }
 
 }  // namespace

@@ -247,6 +247,15 @@ TEST(VerifyFaults, NetworkEntriesThatDoNotPairUp) {
               HasSubstr("its program declares"));
 }
 
+TEST(VerifyFaults, ScalarOfAnotherRank) {
+  const encTask scaled = task(encOp::AllReduce, 100, kRedOpPreMulSum);
+  const std::string text = verdict(kHost, scaled, [](encOperation& operation) {
+    encDesc& desc = find(operation[0], step(encDescType::Transfer, encStep::Send)).desc();
+    desc.sources[0].rank = 1;
+  });
+  EXPECT_THAT(text, HasSubstr("multiplies source 0, of rank 1, by a scalar that is not"));
+}
+
 TEST(VerifyFaults, AccessOutOfBounds) {
   EXPECT_THAT(verdict(kHost, task(encOp::AllReduce),
                       [](encOperation& operation) {
