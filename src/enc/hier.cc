@@ -223,6 +223,7 @@ Status Hierarchy::allReduce(const Window& w) {
   encStage gather = stageOf(encLevel::Intra, encOp::AllGather, 2);
   gather.partBytes = section;
   gather.messageBytes = w.bytes;
+  gather.inPlace = true;
   gather.input = own;
   gather.output = output;
   enter(2, w);
@@ -269,6 +270,7 @@ Status Hierarchy::allGather(const Window& w) {
   encStage gather = stageOf(encLevel::Intra, encOp::AllGather, 1);
   gather.partBytes = w.bytes * servers();
   gather.messageBytes = gather.partBytes * places();
+  gather.inPlace = true;
   gather.input = piecesOf(encBuffer::Output, w, false);
   gather.output = piecesOf(encBuffer::Output, w, true);
   enter(1, w);

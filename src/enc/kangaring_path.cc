@@ -154,10 +154,7 @@ void encKangaringPath::finishSum(const Round& round) {
 void encKangaringPath::gatherOwn(const Round& round) {
   eachPiece(round, 0, [&](const Piece& piece) {
     encMove move{.step = encStep::Send, .bytes = piece.bytes};
-    // In place, a member's INPUT lies in its OUTPUT, and not at the same offset on every member.
-    const bool inPlace = stage_.input.buffer == encBuffer::Output;
-    move.sources.push_back(inPlace ? stage_.out(piece.owner, piece.output)
-                                   : stage_.in(piece.owner, piece.input));
+    move.sources.push_back(stage_.in(piece.owner, piece.input));
     toDie(piece, true, move);
     toNext(move, piece);
   });

@@ -71,8 +71,10 @@ struct encStage {
   uint64_t partBytes = 0;
   uint64_t messageBytes = 0;  // all parts together; the whole for the other operations
   encPages input, output;     // one part: AllGather's input, ReduceScatter's output
-  bool scaleInputs = false;   // INPUT is multiplied by the launch's scale where it enters
-  bool divide = false;        // complete sums are divided by the launch's divisor
+  /// AllGather's INPUT is the own part of OUTPUT, on every member; `input` says where ours is.
+  bool inPlace = false;
+  bool scaleInputs = false;  // INPUT is multiplied by the launch's scale where it enters
+  bool divide = false;       // complete sums are divided by the launch's divisor
   /// Members may read our INPUT and write our OUTPUT as soon as we have launched. Else they must
   /// hear from us first (encBuilder knows nothing of it: composers see to it).
   bool first = true;
@@ -84,7 +86,10 @@ struct encStage {
   int n() const { return static_cast<int>(ranks.size()); }
   int rank() const { return ranks[self]; }
   encPart part(int member) const;
-  encSpan in(int member, uint64_t offset) const { return {input, ranks[member], offset}; }
+  encSpan in(int member, uint64_t offset) const {
+    if (inPlace) return out(member, part(member).begin + offset);
+    return {input, ranks[member], offset};
+  }
   encSpan out(int member, uint64_t offset) const { return {output, ranks[member], offset}; }
   /// Own scratch, and that of others: `offset` counts from workBegin.
   encAddress work(int member, uint64_t offset) const {

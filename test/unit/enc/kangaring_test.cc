@@ -246,6 +246,7 @@ Result<encProgram> inPlaceStages(const enc_comm_info& info, const encTask& task)
   reduce.mayLoop = false;
   encStage gather = reduce;
   gather.op = encOp::AllGather;
+  gather.inPlace = true;
   gather.input = pages(encBuffer::Output, gather.part(info.rank).begin);
   gather.output = pages(encBuffer::Output, 0);
   gather.scaleInputs = gather.divide = gather.first = false;

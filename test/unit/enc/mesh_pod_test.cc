@@ -173,8 +173,7 @@ TEST(PodMesh, IsVerifiedForEveryNumberOfRanksThatIsAdmitted) {
 TEST(PodMesh, IsVerifiedForWholeNodes) {
   for (const int lnc : {2, 1}) {
     const World world = podOf(128 / lnc, lnc, {4096, 256, 1 << 16});
-    const encTask task =
-        test::collective(encOp::AllReduce, 9001, ncclFloat32, lnc == 2 ? ncclAvg : kRedOpPreMulSum);
+    const encTask task = test::collective(encOp::AllReduce, 9001, ncclFloat32, ncclAvg);
     const encOperation operation = composed(world, task);
     ASSERT_EQ(test::verified(world, {operation}, true), "") << test::label(world, task);
     for (const encBlock& block : operation[0].queues[0].blocks) {

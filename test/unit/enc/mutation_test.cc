@@ -75,7 +75,7 @@ std::vector<Subject> subjects() {
     for (const encOp op : ops) {
       std::vector<encOperation> known;
       for (int alg = -1; alg < static_cast<int>(enc_alg_type::Invalid); alg++) {
-        const ncclRedOp_t redOps[] = {ncclSum, ncclAvg, kRedOpPreMulSum};
+        const ncclRedOp_t redOps[] = {ncclSum, ncclAvg, ncclMax};
         const encTask task =
             test::collective(op, turn % 2 == 0 ? 75 : 333, ncclInt32, redOps[turn % 3], 1);
         auto made = subject(

@@ -252,6 +252,7 @@ TEST(VerifyFaults, ScalarOfAnotherRank) {
   const std::string text = verdict(kHost, scaled, [](encOperation& operation) {
     encDesc& desc = find(operation[0], step(encDescType::Transfer, encStep::Send)).desc();
     desc.sources[0].rank = 1;
+    operation[1].peerInputs = true;
   });
   EXPECT_THAT(text, HasSubstr("multiplies source 0, of rank 1, by a scalar that is not"));
 }
