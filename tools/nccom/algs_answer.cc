@@ -42,6 +42,7 @@ void addSelection(AlgsAnswer& answer, const encAlgSelection& selection) {
 Status choose(const ScheduleCase& asked, uint64_t bytes, AlgsAnswer& answer) {
   encTask task;
   task.op = *asked.op.op;
+  if (asked.op.isAlongPairs()) task.pairs = asked.group.pairs;
   task.count = countOf(asked.op, bytes, task.type, asked.info.rank_n);
   const encChoice choice = TRY(encSelect(asked.info, task));
   if (asked.op.type != enc_op_type::Invalid) {

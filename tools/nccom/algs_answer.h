@@ -27,6 +27,9 @@ struct AlgsAnswer {
 /// @error ncclInvalidArgument  as encSelect, encSelectAlg; names the group
 Result<AlgsAnswer> answerAlgs(const ScheduleCase& asked, uint64_t bytes);
 
+/// "intra_rdh (rdh), mesh (t4), intra_rdh (rdh)": the stages in the order in which they run.
+std::string stagesText(enc_op_type op, const encHierChoices& choices);
+
 std::string algsText(const ScheduleCase& asked, const AlgsAnswer& answer);
 Json algsJson(const ScheduleCase& asked, const AlgsAnswer& answer);
 

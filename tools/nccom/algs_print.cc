@@ -4,6 +4,7 @@
 
 #include "enc/alg_table.h"
 #include "tools/nccom/algs_answer.h"
+#include "tools/nccom/schedule_json.h"
 
 namespace nccom {
 namespace {
@@ -20,19 +21,9 @@ std::string withSubtype(const encHierChoice& choice) {
   return withSubtype(encAlgName(choice.alg), choice.subtype);
 }
 
-/// "intra_rdh, mesh (full), intra_rdh": the stages in the order in which they run.
-std::string stagesText(const AlgsAnswer& answer) {
-  std::string text;
-  for (const encHierSlot slot : encHierStages(answer.situation.op)) {
-    if (!text.empty()) text += ", ";
-    text += withSubtype((*answer.hierarchy)[static_cast<size_t>(slot)]);
-  }
-  return text;
-}
-
 std::string winnerText(const AlgsAnswer& answer) {
   std::string text = withSubtype(answer.algorithm, answer.subtype);
-  if (answer.hierarchy) text += ": " + stagesText(answer);
+  if (answer.hierarchy) text += ": " + stagesText(answer.situation.op, *answer.hierarchy);
   if (answer.hybridRing) text += ", on devices";
   return text;
 }
@@ -76,19 +67,6 @@ Json situationJson(const encSituation& s) {
           {"scope", toText(s.scope())}};
 }
 
-Json machineJson(const ScheduleCase& asked) {
-  Json json = {{"platform", asked.world.name},
-               {"lnc", asked.world.machine.lnc},
-               {"pod", asked.world.machine.shape.name},
-               {"nodes", asked.world.nodes},
-               {"ranks", asked.world.size()}};
-  if (!asked.group.name.empty()) {
-    json["group"] = {{"name", asked.group.name}, {"members", asked.group.members}};
-  }
-  if (!asked.switches.empty()) json["switches"] = asked.switches;
-  return json;
-}
-
 Json hierarchyJson(const AlgsAnswer& answer) {
   const std::vector<encHierSlot> stages = encHierStages(answer.situation.op);
   Json json = Json::array();
@@ -119,6 +97,15 @@ Json winnerJson(const AlgsAnswer& answer) {
 
 }  // namespace
 
+std::string stagesText(enc_op_type op, const encHierChoices& choices) {
+  std::string text;
+  for (const encHierSlot slot : encHierStages(op)) {
+    if (!text.empty()) text += ", ";
+    text += withSubtype(choices[static_cast<size_t>(slot)]);
+  }
+  return text;
+}
+
 std::string algsText(const ScheduleCase& asked, const AlgsAnswer& answer) {
   std::string text = headText(asked) + asked.op.name + " of " + bytesText(answer.situation.bytes) +
                      ": " + winnerText(answer) + "\n";
@@ -139,7 +126,7 @@ std::string algsText(const ScheduleCase& asked, const AlgsAnswer& answer) {
 }
 
 Json algsJson(const ScheduleCase& asked, const AlgsAnswer& answer) {
-  Json json = {{"machine", machineJson(asked)},
+  Json json = {{"machine", caseJson(asked)},
                {"op", asked.op.name},
                {"bytes", answer.situation.bytes},
                {"situation", situationJson(answer.situation)},
@@ -180,7 +167,7 @@ std::string sweepText(const ScheduleCase& asked, const AlgsSweep& sweep) {
 }
 
 Json sweepJson(const ScheduleCase& asked, const AlgsSweep& sweep) {
-  Json json = {{"machine", machineJson(asked)}, {"op", asked.op.name}};
+  Json json = {{"machine", caseJson(asked)}, {"op", asked.op.name}};
   json["sizes"] = Json::array();
   for (const AlgsAnswer& answer : sweep.sizes) {
     json["sizes"].push_back({{"bytes", answer.situation.bytes}, {"winner", winnerJson(answer)}});

@@ -18,6 +18,7 @@ struct SubCommand {
 
 SubCommand addTopo(CLI::App& program);
 SubCommand addAlgs(CLI::App& program);
+SubCommand addProgram(CLI::App& program);
 
 /// Runs the sub-command that the command line names; the exit status of the program.
 int runProgram(int argc, const char* const* argv);

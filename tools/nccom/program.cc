@@ -31,7 +31,7 @@ int runCommand(const SubCommand& command) {
 int runProgram(int argc, const char* const* argv) {
   CLI::App program("Shows what a collectives library makes of a machine.", "nccom");
   program.require_subcommand(1);
-  const std::array commands = {addTopo(program), addAlgs(program)};
+  const std::array commands = {addTopo(program), addAlgs(program), addProgram(program)};
   try {
     program.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -34,6 +34,32 @@ std::string membersText(const std::vector<int>& members) {
   return text;
 }
 
+/// Switches that an operation does not look at are refused.
+Status checkForcing(const ScheduleOp& op, const std::string& alg) {
+  const bool isChosen = !op.op || op.type <= enc_op_type::ReduceScatter || op.op == encOp::AlltoAll;
+  if (alg.empty() || isChosen) return Ok{};
+  return fail(ncclInvalidArgument, "--alg %s: there is one way to do %s", alg.c_str(),
+              op.name.c_str());
+}
+
+/// Permutations go along rings of pairs; errors name ranks of the file.
+Status checkPairs(const ScheduleOp& op, const ScheduleGroup& group) {
+  if (!op.isAlongPairs()) return Ok{};
+  if (!group.pairSet) {
+    return fail(ncclInvalidArgument,
+                "%s: no pairs say who gives to whom; want --groups with src_target_pairs",
+                op.name.c_str());
+  }
+  encPairSet pairs;
+  for (const encPair& pair : group.pairs) {
+    pairs.push_back({static_cast<uint32_t>(group.members[pair.source]),
+                     static_cast<uint32_t>(group.members[pair.target])});
+  }
+  const auto rings = encPermuteRings(pairs, *group.pairSet);
+  if (rings.ok()) return Ok{};
+  return fail(rings.error().code, "%s: %s", group.name.c_str(), rings.error().message.c_str());
+}
+
 }  // namespace
 
 void addScheduleOptions(CLI::App& app, ScheduleOptions& options) {
@@ -69,12 +95,19 @@ std::string ScheduleCase::text() const {
   return text;
 }
 
+bool ScheduleCase::knowsLinks() const {
+  const bool hasPods = world.machine.shape.type != NeuronPodType::None;
+  return !hasPods || info.pod.type != NeuronPodType::None || info.situation.node_n == 1;
+}
+
 Result<ScheduleCase> makeCase(const ScheduleOptions& options, bool rings) {
   ScheduleCase made;
   made.op = TRY(parseScheduleOp(options.op));
+  TRY(checkForcing(made.op, options.alg));
   const ncclParams params = TRY(readProcessParams());
   made.world = TRY(makeWorld(options.world));
   made.group = TRY(makeGroup(made.world, options.group));
+  TRY(checkPairs(made.op, made.group));
   made.info = TRY(describeGroup(made.world, made.group, rings));
   TRY(setSizes(params, made.info.sizes));
   const enc_comm_type scope = made.info.situation.scope();

@@ -29,6 +29,9 @@ struct ScheduleCase {
   enc_comm_info info;    // as the group's member 0 knows it
   std::string switches;  // that the environment sets, as text
 
+  /// False: the group has ranks on some hosts of a pod only, or in another order than the hosts',
+  /// and nothing says over which links those reach each other.
+  bool knowsLinks() const;
   /// "trn2.48xlarge LNC 2, 1 node, 64 ranks; ranks 0,1,2,3 of it (groups.json group 0)"
   std::string text() const;
 };

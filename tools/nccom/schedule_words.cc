@@ -31,10 +31,10 @@ constexpr std::array<OpRow, 16> kOps = {{
     {"sendrecv", encOp::SendRecv, enc_op_type::Invalid},
     {"send", std::nullopt, enc_op_type::Send},
     {"recv", std::nullopt, enc_op_type::Recv},
-    {"permute", std::nullopt, enc_op_type::Permute},
+    {"permute", encOp::Permute, enc_op_type::Permute},
     {"permute_reduce", std::nullopt, enc_op_type::PermuteReduce},
-    {"permute_implicit", std::nullopt, enc_op_type::PermuteImplicit},
-    {"permute_reduce_implicit", std::nullopt, enc_op_type::PermuteReduceImplicit},
+    {"permute_implicit", encOp::Permute, enc_op_type::PermuteImplicit},
+    {"permute_reduce_implicit", encOp::PermuteReduce, enc_op_type::PermuteReduceImplicit},
     {"alltoallv", std::nullopt, enc_op_type::AlltoAllV},
 }};
 
@@ -69,7 +69,8 @@ Error unknown(const char* what, const std::string& text, const std::string& know
 }  // namespace
 
 bool ScheduleOp::reduces() const {
-  return op == encOp::AllReduce || op == encOp::ReduceScatter || op == encOp::Reduce;
+  return op == encOp::AllReduce || op == encOp::ReduceScatter || op == encOp::Reduce ||
+         op == encOp::PermuteReduce;
 }
 
 bool ScheduleOp::hasRoot() const {

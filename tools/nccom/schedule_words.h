@@ -22,6 +22,8 @@ struct ScheduleOp {
   bool hasRoot() const;
   /// Each rank has a part of its own: sizes count all parts together.
   bool isParted() const;
+  /// Pairs of the group say who gives to whom.
+  bool isAlongPairs() const { return type == enc_op_type::Permute; }
 };
 
 /// "all_reduce", "AllReduce", "allreduce": case, '_' and '-' do not matter.

@@ -142,7 +142,7 @@ TEST(Algs, AHierarchyNamesTheAlgorithmOfEachStage) {
 TEST(Algs, EveryPlatformOperationAndSizeHasAnAnswer) {
   for (const std::string& platform : platformNames()) {
     for (const char* op : {"all_reduce", "AllGather", "reduce-scatter", "alltoall", "broadcast",
-                           "gather", "sendrecv", "permute"}) {
+                           "gather", "sendrecv", "permute_implicit", "send"}) {
       const Outcome outcome = run({"algs", "--platform", platform.c_str(), "--op", op});
       EXPECT_EQ(outcome.status, 0) << platform << " " << op << ": " << outcome.err;
     }
