@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "enc/mesh_types.h"
 #include "misc/check.h"
 
 namespace nccom {
@@ -139,8 +140,10 @@ std::string encLayout::semaphoreName(uint32_t semaphore) const {
   if (event >= kLevels * kEventSemaphores) {
     return "joint " + std::to_string(event - kLevels * kEventSemaphores) + " of stages";
   }
-  return "event " + std::to_string(event % kEventSemaphores) +
-         (event < kEventSemaphores ? " within servers" : " between servers");
+  const uint32_t type = event % kEventSemaphores;
+  std::string name = "event " + std::to_string(type);
+  if (type < kMeshEventTypes) name = encMeshEventName(static_cast<enc_mesh_event_type>(type));
+  return name + (event < kEventSemaphores ? " within servers" : " between servers");
 }
 
 uint32_t encLayout::hostIndex(const encConnection& connection) const {

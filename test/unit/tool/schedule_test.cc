@@ -115,8 +115,8 @@ struct Example {
 };
 
 const std::vector<Example> kExamples = {
-    {"trn2.48xlarge", "4", "all_reduce", "64K", "ring", "avg"},
-    {"trn2.48xlarge", "64", "reduce_scatter", "1M", "kangaring", "mulsum"},
+    {"trn2.48xlarge", "4", "all_reduce", "64K", "ring", "mulsum"},
+    {"trn2.48xlarge", "64", "reduce_scatter", "1M", "kangaring", "avg"},
     {"trn2.48xlarge", "64", "all_gather", "64M", "", ""},
     {"2xtrn1.32xlarge", "8", "all_reduce", "16M", "ring", "max"},
     {"2xtrn1.32xlarge", "8", "alltoall", "1M", "", ""},
@@ -167,6 +167,8 @@ TEST(Schedule, TheTextIsTheDumpWithTheNamesOfItsSemaphores) {
   expectPart(outcome.out, "rank 0 of 4: AllReduce, ring");
   expectPart(outcome.out, "recv_reduce_send wait s");
   expectPart(outcome.out, ": received of ring channel 0\n");
+  const Outcome mesh = program({"--ranks", "8", "--bytes", "64K"});
+  expectPart(mesh.out, ": EVT_LOCAL_HNDSHK within servers\n");
   const Outcome hier = program({"--platform", "4xtrn2.48xlarge", "--ranks", "16", "--bytes", "1M"});
   expectPart(hier.out, "; stages mesh (");
 }
