@@ -22,7 +22,7 @@ struct PipelineOptions {
   int minChannels = 1;
   int maxChannels = kMaxChannels;      // of the search
   int maxJoined = kMaxJoinedChannels;  // after joining the hosts
-  bool trees = true;                     // else the ring's order serves as the trees' chain
+  bool trees = true;                   // else the ring's order serves as the trees' chain
   /// Each rank brings a document with its own device and all NICs, and these are fused in the
   /// order of ranks, as NCCL does. Else all ranks of a host share its whole document.
   bool fuse = true;
