@@ -18,7 +18,8 @@
 //      when it ends;
 //   h. each semaphore has one writer, or is a count of passes: whoever raises it for the next one
 //      knows all increments that a wait for the last one relies on; and one queue of its owner
-//      waits for it.
+//      waits for it;
+//   i. what AllReduce leaves on all ranks was added in the same order: it is equal bit by bit.
 // Memory is kept as intervals with symbolic contents, so the cost does not depend on bytes. What a
 // queue knows of others is shared with whom it has it from (verify_clock.h), so the cost of a
 // descriptor grows with what is new to its queue, not with the number of ranks.

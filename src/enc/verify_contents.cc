@@ -10,6 +10,8 @@ namespace {
 constexpr size_t kWordBits = 64;
 // Division of a part of a sum is not division of the sum: no expectation has this many.
 constexpr int kDividedTooEarly = 1000;
+// What the numbers of an order begin or end with.
+constexpr int64_t kInputOrder = -1, kFold = -2, kDividedFold = -3;
 constexpr size_t kLeastRun = 4;  // of ranks that a report writes as "3-9"
 
 uint64_t mix(uint64_t hash, uint64_t value) {
@@ -113,20 +115,49 @@ encContents::Id encContents::of(const std::vector<int>& ranks, int operation, in
   return intern(std::move(parts));
 }
 
+encContents::Value encContents::input(int rank, int operation, int index) {
+  const Id id = of({rank}, operation, index, 0, 0);
+  return {id, orderOf(std::vector<int64_t>{kInputOrder, id}), 0};
+}
+
+namespace {
+
+uint64_t hashOf(const std::vector<int64_t>& words) {
+  uint64_t hash = words.size();
+  for (const int64_t word : words)
+    hash = mix(hash, static_cast<uint64_t>(word));
+  return hash;
+}
+
+}  // namespace
+
+int encContents::orderOf(std::vector<int64_t> made) {
+  const uint64_t hash = hashOf(made);
+  const Id known = find(orders_, hash, made);
+  return known >= 0 ? known : add(orders_, hash, std::move(made));
+}
+
+int encContents::orderOf(const std::vector<Value>& sources, uint64_t scaled, bool divide) {
+  std::vector<int64_t> made;
+  for (size_t k = 0; k < sources.size(); k++)
+    made.push_back(int64_t{2} * sources[k].order + static_cast<int64_t>(scaled >> k & 1));
+  if (made.size() > 1 && made[1] < made[0]) std::swap(made[0], made[1]);
+  made.push_back(divide ? kDividedFold : kFold);
+  return orderOf(std::move(made));
+}
+
 encContents::Value encContents::fold(const std::vector<Value>& sources, uint64_t scaled,
                                      bool divide) {
   const int64_t shift = sources[0].shift;
   if (sources.size() == 1 && scaled == 0 && !divide) return sources[0];
   asked_.assign({static_cast<int64_t>(scaled), divide ? 1 : 0});
   for (const Value& source : sources) {
-    asked_.push_back(source.id);
+    asked_.push_back(static_cast<int64_t>(source.id) << 32 | source.order);
     asked_.push_back(source.shift - shift);
   }
-  uint64_t hash = 0;
-  for (const int64_t word : asked_)
-    hash = mix(hash, static_cast<uint64_t>(word));
+  const uint64_t hash = hashOf(asked_);
   const Id known = find(folds_, hash, asked_);
-  if (known >= 0) return {folded_[known], shift};
+  if (known >= 0) return {folded_[known].id, folded_[known].order, shift};
   Parts parts;
   for (size_t k = 0; k < sources.size(); k++) {
     for (const Part& part : contents_.values[sources[k].id]) {
@@ -138,10 +169,9 @@ encContents::Value encContents::fold(const std::vector<Value>& sources, uint64_t
       put(parts, origin, part.ranks);
     }
   }
-  const Id id = intern(std::move(parts));
   add(folds_, hash, asked_);
-  folded_.push_back(id);
-  return {id, shift};
+  folded_.push_back({intern(std::move(parts)), orderOf(sources, scaled, divide), 0});
+  return {folded_.back().id, folded_.back().order, shift};
 }
 
 namespace {

@@ -34,18 +34,25 @@ struct encOrigin {
 };
 
 /// Contents by number, each once. A byte at offset o of some memory has content `id` with `shift`:
-/// it comes from byte o + shift (+ rel) of the inputs of each origin's ranks.
+/// it comes from byte o + shift (+ rel) of the inputs of each origin's ranks. Sums of the same
+/// contributions have one content, but an `order` for each way of adding them up that may round in
+/// another way: only the first two operands of a fold may change places.
 class encContents {
  public:
   using Id = int;
   struct Value {
     Id id = 0;
+    int order = 0;
     int64_t shift = 0;
     bool operator==(const Value&) const = default;
+    bool sameContent(const Value& other) const { return id == other.id && shift == other.shift; }
   };
 
   /// One contribution of each of these ranks' inputs[index].
   Id of(const std::vector<int>& ranks, int operation, int index, int scaled, int divided);
+
+  /// The input of a rank, as it is in its buffer.
+  Value input(int rank, int operation, int index);
 
   /// What a transfer makes of its sources; `scaled` has a bit for each.
   Value fold(const std::vector<Value>& sources, uint64_t scaled, bool divide);
@@ -74,11 +81,15 @@ class encContents {
 
   static void put(Parts& parts, const encOrigin& origin, const encRankBag& ranks);
   Id intern(Parts parts);
+  int orderOf(std::vector<int64_t> made);
+  int orderOf(const std::vector<Value>& sources, uint64_t scaled, bool divide);
 
   Table<Parts> contents_;
   Table<std::vector<int64_t>> folds_;
-  std::vector<Id> folded_;      // what each of the folds gives
+  std::vector<Value> folded_;   // what each of the folds gives
   std::vector<int64_t> asked_;  // the fold that is looked for
+  /// Of a fold: its operands' orders and whether they are scaled. Of an input: its content.
+  Table<std::vector<int64_t>> orders_;
 };
 
 }  // namespace nccom

@@ -132,10 +132,27 @@ std::optional<encMemory::Mismatch> encMemory::mismatch(int64_t begin, int64_t en
       return Mismatch{at, gap, std::nullopt, {}};
     }
     const Segment& s = segment->second;
-    if (s.value != value) return Mismatch{at, std::min(end, s.end), s.value, s.writer};
+    if (!s.value.sameContent(value)) return Mismatch{at, std::min(end, s.end), s.value, s.writer};
     at = s.end;
   }
   return std::nullopt;
+}
+
+std::vector<encMemory::Piece> encMemory::contents(int64_t begin, int64_t end) const {
+  std::vector<Piece> pieces;
+  auto segment = segments_.upper_bound(begin);
+  if (segment != segments_.begin()) --segment;
+  for (; segment != segments_.end() && segment->first < end; ++segment) {
+    const Piece piece{std::max(begin, segment->first), std::min(end, segment->second.end),
+                      segment->second.value};
+    if (piece.begin >= piece.end) continue;
+    if (!pieces.empty() && pieces.back().end == piece.begin && pieces.back().value == piece.value) {
+      pieces.back().end = piece.end;
+    } else {
+      pieces.push_back(piece);
+    }
+  }
+  return pieces;
 }
 
 }  // namespace nccom

@@ -65,6 +65,8 @@ class encMemory {
     encAccess writer;
   };
   std::optional<Mismatch> mismatch(int64_t begin, int64_t end, encContents::Value value) const;
+  /// What is in [begin, end), as far as it was written.
+  std::vector<Piece> contents(int64_t begin, int64_t end) const;
 
  private:
   struct Segment {

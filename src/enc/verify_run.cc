@@ -27,6 +27,7 @@ encVerifyRun::encVerifyRun(const encVerifyWorld& world, bool jump)
       order_(static_cast<int>(mostQueues(world)) * world.info.rank_n),
       ranks_(world.info.rank_n),
       semaphores_(world.semaphores.size()),
+      sums_(world.operations.size()),
       expectations_(world, contents_) {
   for (size_t i = 0; i < world.operations.size(); i++) {
     const auto plan = jump ? encPlanJumps(world, static_cast<int>(i)) : std::nullopt;
@@ -96,8 +97,7 @@ void encVerifyRun::prepareBuffers(int rank) {
   for (size_t n = 0; n < r.inputs.size(); n++) {
     const auto i = static_cast<uint16_t>(n);
     const uint64_t bytes = encBufferBytes(task, rank, world_.info.rank_n, encBuffer::Input, i);
-    r.inputs[n].preset(0, static_cast<int64_t>(bytes),
-                       {contents_.of({rank}, r.operation, i, 0, 0), 0});
+    r.inputs[n].preset(0, static_cast<int64_t>(bytes), contents_.input(rank, r.operation, i));
   }
   for (const encTrustedBytes& trusted : trusted_[r.operation][rank]) {
     auto& memories = trusted.buffer == encBuffer::Input ? r.inputs : r.outputs;
@@ -121,6 +121,7 @@ Status encVerifyRun::end(int rank) {
     TRY(checkDone(rank, memory, "OUTPUT"));
   TRY(checkDone(rank, r.work, "work area"));
   TRY(checkOutputs(rank));
+  TRY(checkOrder(rank));
   TRY(checkNetworkDone(rank));
   const encProgram& program = world_.program(r.operation, rank);
   for (const auto& [number, total] : program.totals) {

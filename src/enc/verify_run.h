@@ -138,6 +138,7 @@ class encVerifyRun {
   Place buffer(int rank, encBuffer which, uint16_t index, int64_t offset);
   std::string text(const encConflict& conflict) const;
   Status checkOutputs(int rank);
+  Status checkOrder(int rank);
 
   const encVerifyWorld& world_;
   const bool jump_;
@@ -149,6 +150,12 @@ class encVerifyRun {
   std::vector<std::vector<std::vector<encTrustedBytes>>> trusted_;  // [operation][rank]
   std::vector<Rank> ranks_;
   std::vector<encOrderedSemaphore> semaphores_;
+  /// What the first rank that ended had in OUTPUT of an AllReduce, which offsets count from.
+  struct Sum {
+    int rank = -1;
+    Pieces pieces;
+  };
+  std::vector<Sum> sums_;  // [operation]
   std::vector<Wire> wires_;
   std::vector<std::vector<uint32_t>> wireOf_;  // [operation * ranks + rank][connection]
   std::map<std::pair<int, int>, std::map<uint64_t, Posted>> posts_;  // {from, to}, by number

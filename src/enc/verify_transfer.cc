@@ -57,7 +57,8 @@ Status encVerifyRun::gather(uint32_t site, const encDesc& desc) {
     for (size_t k = 0; k < sources_.size(); k++) {
       const encMemory::Piece& piece = pieces_[k][next_[k]];
       end = std::min(end, piece.end - sources_[k].begin);
-      values_.push_back({piece.value.id, piece.value.shift + sources_[k].begin});
+      values_.push_back(piece.value);
+      values_.back().shift += sources_[k].begin;
       if ((values_.back().shift + at) % size != 0) {
         return world_.bad(site, "computes with parts of elements");
       }
@@ -248,7 +249,7 @@ Status encVerifyRun::checkOutputs(int rank) {
   for (const encExpectation& wanted : expectations_.of(r.operation, rank)) {
     const Place place = buffer(rank, encBuffer::Output, wanted.index, wanted.begin);
     const int64_t end = place.begin + wanted.end - wanted.begin;
-    const encContents::Value value{wanted.content, wanted.source - place.begin};
+    const encContents::Value value{wanted.content, 0, wanted.source - place.begin};
     const auto wrong = place.memory->mismatch(place.begin, end, value);
     if (!wrong) continue;
     const long long begin = wrong->begin + wanted.begin - place.begin;
@@ -265,6 +266,40 @@ Status encVerifyRun::checkOutputs(int rank) {
         "from byte %lld",
         r.operation, rank, begin, begin + (wrong->end - wrong->begin), unsigned{wanted.index},
         found.c_str(), contents_.text(wanted.content).c_str(), source);
+  }
+  return Ok{};
+}
+
+/// What all ranks have was added in the same order on all of them: it is equal bit by bit.
+Status encVerifyRun::checkOrder(int rank) {
+  const int operation = ranks_[rank].operation;
+  const encProgram& program = world_.program(operation, rank);
+  if (program.task.op != encOp::AllReduce) return Ok{};
+  const Place place = buffer(rank, encBuffer::Output, 0, 0);
+  const uint64_t bytes = encBufferBytes(program.task, rank, program.nRanks, encBuffer::Output, 0);
+  Pieces pieces = place.memory->contents(place.begin, place.begin + static_cast<int64_t>(bytes));
+  for (encMemory::Piece& piece : pieces) {
+    piece.begin -= place.begin;
+    piece.end -= place.begin;
+  }
+  Sum& sum = sums_[operation];
+  if (sum.rank < 0) {
+    sum = {rank, std::move(pieces)};
+    return Ok{};
+  }
+  size_t k = 0;
+  for (const encMemory::Piece& piece : pieces) {
+    for (; k < sum.pieces.size() && sum.pieces[k].begin < piece.end; k++) {
+      const encMemory::Piece& other = sum.pieces[k];
+      if (other.end > piece.begin && other.value.order != piece.value.order) {
+        return fail(ncclInternalError,
+                    "operation %d: bytes %lld to %lld of OUTPUT0 were added in another order for "
+                    "rank %d than for rank %d",
+                    operation, static_cast<long long>(std::max(piece.begin, other.begin)),
+                    static_cast<long long>(std::min(piece.end, other.end)), rank, sum.rank);
+      }
+      if (other.end > piece.end) break;
+    }
   }
   return Ok{};
 }

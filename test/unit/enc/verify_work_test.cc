@@ -45,6 +45,14 @@ class Script {
                       {.sources = {from}, .destinations = {to}, .bytes = bytes_});
     if (to.buffer == encBuffer::Output && to.rank == rank()) builder_.peersWriteOutputs();
   }
+  /// The sum of these ranks' INPUTs goes to our OUTPUT.
+  void sum(const std::vector<int>& ranks) {
+    encMove move{.destinations = {at(rank(), encBuffer::Output)}, .bytes = bytes_};
+    for (const int peer : ranks)
+      move.sources.emplace_back(at(peer, encBuffer::Input));
+    builder_.transfer(builder_.mainQueue(0), move);
+    builder_.peersReadInputs();
+  }
   void tell(int rank, uint32_t event, uint32_t queue = 0) {
     builder_.append(builder_.mainQueue(queue), encInc(encStep::Sync, rank, number(event)));
   }
@@ -240,6 +248,27 @@ TEST(VerifyPasses, MayNotRunIntoTheNextOperation) {
   EXPECT_EQ(verdict(world, passes(world, 2), fault, 1), "accepted");
   EXPECT_THAT(verdict(world, passes(world, 2), fault, 2),
               HasSubstr("another pass may have raised it"));
+}
+
+/// Each of three ranks adds up all INPUTs; rank 2 in an order of its own.
+encOperation sums(const World& world, const std::vector<int>& orderOfTwo) {
+  return written(world, test::collective(encOp::AllReduce, 64, ncclInt8), [&](Script& script) {
+    script.sum(script.rank() == 2 ? orderOfTwo : std::vector<int>{0, 1, 2});
+    for (int peer = 0; peer < 3; peer++) {
+      if (peer != script.rank()) script.tell(peer, kReady);
+    }
+    script.hear(-1, kReady, 2);
+  });
+}
+
+TEST(VerifyOrder, MustBeTheSameOnAllRanks) {
+  const World world = oneHost(3);
+  EXPECT_EQ(verdict(world.info(0), {sums(world, {0, 1, 2})}), "accepted");
+  EXPECT_EQ(verdict(world.info(0), {sums(world, {1, 0, 2})}), "accepted");  // a + b is b + a
+  for (const std::vector<int>& order : {std::vector<int>{0, 2, 1}, {2, 1, 0}}) {
+    EXPECT_THAT(verdict(world.info(0), {sums(world, order)}),
+                HasSubstr("bytes 0 to 64 of OUTPUT0 were added in another order for rank"));
+  }
 }
 
 // Two hosts that only claim to share memory: the platform has no links between them.
