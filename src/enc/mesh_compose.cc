@@ -122,6 +122,7 @@ void Composer::setStride(uint64_t bytes) {
 /// @param least, most  bytes of the shortest and of the longest part
 template <class Body>
 void Composer::passes(uint64_t step, uint64_t least, uint64_t most, const Body& body) {
+  NCCL_CHECK(step > 0);
   const bool mayLoop =
       stage_.mayLoop && stage_.input.places.empty() && stage_.output.places.empty();
   const uint64_t full = mayLoop ? least / step : 0;

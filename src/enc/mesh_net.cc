@@ -235,6 +235,7 @@ void NetComposer::foldChunk(uint64_t offset, uint64_t inRound) {
   if (bytes == 0) return;
   const uint64_t at = inOffset(self, self) + offset;
   std::vector<encSpan> sources;
+  sources.reserve(stage_.ranks.size());
   for (int member = 0; member < stage_.n(); member++)
     sources.push_back(copies() && member != self ? encSpan(work(self, member, inRound))
                                                  : stage_.in(member, at));

@@ -15,7 +15,6 @@ struct encMeshPass {
   uint64_t begin = 0, bytes = 0;
   bool operator==(const encMeshPass&) const = default;
 };
-inline constexpr encMeshPass kWholeParts{0, UINT64_MAX};
 
 inline encPart encMeshLane(const encPart& part, const encMeshPass& pass) {
   const uint64_t begin = std::min(part.bytes, pass.begin);

@@ -169,7 +169,7 @@ void Composer::reduce(const encMeshPass& pass) {
   walk_.begin(Event::EVT_REDUCE_COPY);
   for (int h = 0; h < 2; h++) {
     const int across = own ^ kBits[h];
-    const auto first = static_cast<uint64_t>(2 * h);
+    const uint64_t first = 2 * static_cast<uint64_t>(h);
     fold({half(lane(across, pass), h), {}, slot(grid_.at(across), first)});
     fold({half(lane(own ^ 3, pass), h), {}, slot(grid_.at(across), first + 1)});
   }

@@ -55,6 +55,7 @@ Status checkNodes(const enc_comm_info& info, const std::vector<int>& ranks,
                   const encPodGrid& grid) {
   const auto cores = [&](const std::vector<int>& members) {
     std::vector<int> list;
+    list.reserve(members.size());
     for (const int member : members)
       list.push_back(info.peers[ranks[member]].core);
     return list;

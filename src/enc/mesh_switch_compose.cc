@@ -61,13 +61,13 @@ class Composer {
   /// Partial sums in the work area of a member: of a column for each row, then of each row. A
   /// single row's are only those of the columns.
   encAddress ofCol(int member, int fromCol, int forRow) const {
-    return room(member, static_cast<uint64_t>(fromCol * grid_.rows + forRow));
+    return room(member, fromCol * grid_.rows + forRow);
   }
   encAddress ofRow(int member, int fromRow) const {
-    return room(member, static_cast<uint64_t>(grid_.devices() + fromRow));
+    return room(member, grid_.devices() + fromRow);
   }
-  encAddress room(int member, uint64_t number) const {
-    return stage_.work(member, number * slotBytes_);
+  encAddress room(int member, int number) const {
+    return stage_.work(member, static_cast<uint64_t>(number) * slotBytes_);
   }
 
   encStage stage_;  // its addresses move in loops
@@ -99,19 +99,21 @@ void Composer::handshake() {
 
 Status Composer::compose(uint64_t workBytes) {
   const bool single = subtype_.is_single_step_mesh, a2a = stage_.op == encOp::AlltoAll;
-  uint64_t step = std::max(stage_.partBytes, uint64_t{1}), shares = 0;
+  uint64_t step = std::max(stage_.partBytes, uint64_t{1});
+  int shares = 0;
   if (single) {
     parts_ = {{0, stage_.messageBytes}};
-    shares = static_cast<uint64_t>(grid_.n());
+    shares = grid_.n();
   } else {
     for (int member = 0; member < stage_.n(); member++)
       parts_.push_back(stage_.part(member));
     if (stage_.op == encOp::AllReduce) parts_ = encMeshParts(stage_);
-    if (reduces() && !a2a)
-      shares = static_cast<uint64_t>(grid_.devices() + (grid_.rows > 1 ? grid_.rows : 0));
+    if (reduces() && !a2a) shares = grid_.devices() + (grid_.rows > 1 ? grid_.rows : 0);
   }
-  if (shares > 0)
-    step = slotBytes_ = TRY(encMeshPassBytes(workBytes / shares, stage_.elementBytes));
+  if (shares > 0) {
+    step = slotBytes_ =
+        TRY(encMeshPassBytes(workBytes / static_cast<uint64_t>(shares), stage_.elementBytes));
+  }
   declare();
   handshake();
   encMeshPasses(walk_.builder(), stage_, parts_, step, [&](const encMeshPass& pass) {
@@ -270,9 +272,9 @@ void Composer::copyInputs(const encMeshPass& pass) {
   const auto copy = [&](int member, const std::vector<int>& to) {
     encMove move{.bytes = pass.bytes};
     move.sources = {member == self() ? stage_.in(self(), pass.begin)
-                                     : encSpan(room(self(), static_cast<uint64_t>(member)))};
+                                     : encSpan(room(self(), member))};
     for (const int other : to)
-      move.destinations.emplace_back(room(other, static_cast<uint64_t>(member)));
+      move.destinations.emplace_back(room(other, member));
     if (!to.empty()) walk_.transfer(std::move(move));
   };
   copy(self(), subtype_.find(Event::EVT_INTER_GRP_BRDCST)->dst_neighbor_grp);
@@ -297,7 +299,7 @@ void Composer::foldCopies(const encMeshPass& pass) {
                .divide = stage_.divide};
   for (int member = 0; member < stage_.n(); member++) {
     move.sources.push_back(member == self() ? stage_.in(self(), pass.begin)
-                                            : encSpan(room(self(), static_cast<uint64_t>(member))));
+                                            : encSpan(room(self(), member)));
   }
   walk_.transfer(std::move(move));
 }

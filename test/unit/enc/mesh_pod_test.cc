@@ -414,5 +414,47 @@ TEST(PodMesh, IsAnInnerStage) {
   }
 }
 
+size_t podSteps(const encProgram& program) {
+  size_t count = 0;
+  for (const encQueue& queue : program.queues) {
+    for (const encBlock& block : queue.blocks) {
+      for (const encDesc& desc : block.descs) {
+        count +=
+            desc.step == encMeshStep(enc_mesh_event_type::EVT_LOCAL_AND_POD_GRP_BRDCST) ? 1 : 0;
+      }
+    }
+  }
+  return count;
+}
+
+TEST(PodMesh, IsWhatSelectionComposes) {
+  World world = podOf(4);
+  for (const encOp op : kOps) {
+    const encTask task = test::collective(op, 70, ncclFloat32);
+    world.comm->options.forced = enc_alg_type::TwoStepPodMesh;
+    EXPECT_EQ(encCompose(world.info(3), task).value(),
+              encComposePodMesh(world.info(3), task).value());
+  }
+}
+
+TEST(PodMesh, IsTheOuterStageOfHierarchies) {
+  World world = podOf(4, 2, {4096, 4096, 1 << 16});
+  world.comm->options.forced = enc_alg_type::Hier;
+  for (const encOp op : kOps) {
+    std::vector<encOperation> sequence;
+    for (const uint64_t count : {1, 333}) {
+      const encTask task = test::collective(op, count, ncclFloat32, ncclAvg);
+      sequence.push_back(test::composeAll(world, task));
+      if (op != encOp::ReduceScatter) {
+        EXPECT_GT(podSteps(sequence.back()[0]), 0U);
+      }
+      sequence.push_back(sequence.back());
+    }
+    EXPECT_EQ(test::verified(world, sequence, true), "") << encOpName(op);
+    const encTask task = test::collective(op, 333, ncclInt32);
+    EXPECT_EQ(test::check(world, test::composeAll(world, task), 4), "") << encOpName(op);
+  }
+}
+
 }  // namespace
 }  // namespace nccom

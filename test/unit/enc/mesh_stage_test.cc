@@ -2,9 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
+
+#include "enc/alg_table.h"
 #include "enc/flat.h"
 #include "enc/hier.h"
 #include "enc/mesh.h"
+#include "enc/select.h"
 #include "enc/verify.h"
 #include "misc/datatype.h"
 #include "test/unit/enc/mesh_worlds.h"
@@ -147,6 +151,48 @@ TEST(MeshStage, IsVerifiedInHierarchies) {
       const Status status = encVerify(world.info(0), operations, {.inPlace = inPlace});
       EXPECT_TRUE(status.ok()) << world.text() << ": " << status.error().message;
     }
+  }
+}
+
+/// Programs by an algorithm that is named; none where it is not admitted.
+std::optional<encOperation> composedBy(World world, enc_alg_type alg, const encTask& task) {
+  world.comm->options.forced = alg;
+  encOperation operation;
+  for (int rank = 0; rank < world.rank_n(); rank++) {
+    auto program = encCompose(world.info(rank), task);
+    if (!program.ok()) return std::nullopt;
+    operation.push_back(std::move(program).value());
+  }
+  return operation;
+}
+
+// Events of all of them are raised at the same semaphores, and their work area is the same.
+TEST(MeshStage, FollowsAndPrecedesOtherAlgorithms) {
+  using Alg = enc_alg_type;
+  for (const MeshGroup& group : {MeshGroup{"trn2.48xlarge", 1, 16},
+                                 {"trn2u.48xlarge", 4, 16, 2, "X4"},
+                                 {"trn1.32xlarge", 8, 8},
+                                 {"trn2.48xlarge", 2, 16},
+                                 {"trn3.48xlarge", 1, 16}}) {
+    const World world = test::worldOf(group);
+    std::vector<encOperation> operations;
+    std::vector<std::string> names;
+    size_t meshes = 0;
+    for (int turn = 0; turn < 12; turn++) {
+      for (const Alg alg : {Alg::Mesh, Alg::IntraRdh, Alg::SingleStepMesh, Alg::Hier,
+                            Alg::TwoStepPodMesh, Alg::InterRdh, Alg::LatencyOptMesh}) {
+        const encOp op = test::kMeshOps[static_cast<size_t>(turn * 3 + static_cast<int>(alg)) % 4];
+        auto operation = composedBy(world, alg, test::collective(op, turn % 2 == 0 ? 5 : 700));
+        if (!operation) continue;
+        meshes += hasMesh((*operation)[0]) ? 1 : 0;
+        names.push_back(std::string(encAlgName(alg)) + " " + encOpName(op));
+        operations.push_back(std::move(*operation));
+      }
+    }
+    EXPECT_GE(meshes, 3u) << world.text();
+    const Status status = encVerify(world.info(0), operations);
+    EXPECT_TRUE(status.ok()) << world.text() << testing::PrintToString(names) << ": "
+                             << status.error().message;
   }
 }
 

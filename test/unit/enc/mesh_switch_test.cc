@@ -6,15 +6,14 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 #include <random>
-#include <set>
 #include <utility>
 
 #include "enc/alg_table.h"
 #include "enc/flat.h"
 #include "enc/mesh_event.h"
-#include "test/unit/enc/mesh_worlds.h"
+#include "enc/select.h"
+#include "test/unit/enc/mesh_switch_worlds.h"
 #include "test/unit/enc/ring_family.h"
 
 namespace nccom {
@@ -23,10 +22,13 @@ namespace {
 using test::World;
 using Alg = enc_alg_type;
 using Event = enc_mesh_event_type;
-using Cores = std::vector<std::vector<int>>;
-
-constexpr encSizes kTiny{256, 256, 4096};
-const std::string kGen1 = "trn3.48xlarge", kGen2 = "trn3e.24xlarge";
+using test::geometryOf;
+using test::gridOf;
+using test::groups;
+using test::kGen1;
+using test::kGen2;
+using test::rackOf;
+using test::upTo;
 
 struct Way {
   encOp op;
@@ -39,32 +41,6 @@ const std::vector<Way> kWays{
     {encOp::AllReduce, Alg::BwOptMesh},
 };
 
-/// The same cores of so many nodes of one rack. The only ring is in order of ranks.
-World rackOf(const std::string& platform, int lnc, int nodes, const std::vector<int>& cores,
-             encSizes sizes = kTiny) {
-  const std::string pod = platform == kGen1 ? "X2" : "X18";
-  enc_comm_info info;
-  std::vector<int> servers, coreOf;
-  for (int node = 0; node < nodes; node++) {
-    servers.insert(servers.end(), cores.size(), node);
-    coreOf.insert(coreOf.end(), cores.begin(), cores.end());
-  }
-  info.rank_n = static_cast<int>(servers.size());
-  info.node.assign(servers.size(), 0);
-  info.sizes = sizes;
-  const encMachine machine = test::machineOf({platform, nodes, info.rank_n, lnc, pod});
-  EXPECT_TRUE(encPlaceComm(machine, servers, coreOf, info).ok());
-  info.rings.emplace_back(servers.size());
-  std::iota(info.rings[0].begin(), info.rings[0].end(), 0);
-  World world;
-  world.comm = std::move(info);
-  return world;
-}
-
-std::vector<int> upTo(int cores, int stride = 1) {
-  return test::everyCore(cores / stride, stride)[0];
-}
-
 bool composes(const World& world, const Way& way) {
   const int ranks = world.rank_n();
   if (way.alg == Alg::SingleStepMesh) return ranks <= 64;
@@ -75,109 +51,6 @@ encOperation composed(const World& world, const encTask& task, Alg alg) {
   return test::composeAll(world, task, [&](const enc_comm_info& info, const encTask& t) {
     return encComposeSwitchMesh(info, t, alg);
   });
-}
-
-/// Of each number of ranks and arrangement, at most `most` ranks.
-std::vector<World> groups(int most) {
-  struct Group {
-    std::string platform;
-    int lnc, nodes;
-    std::vector<int> cores;
-  };
-  const std::vector<Group> all{
-      {kGen2, 2, 1, upTo(16, 4)},   // a rank a device, one row
-      {kGen2, 2, 1, {0, 1, 4, 5}},  // two devices
-      {kGen2, 2, 4, {0}},           // one column
-      {kGen2, 2, 1, upTo(8)},
-      {kGen2, 2, 2, {0, 1, 12, 13}},  // outer columns
-      {kGen1, 2, 1, {0, 1, 20, 21}},  // devices with holes between them
-      {kGen2, 2, 1, upTo(16)},        // a node
-      {kGen1, 2, 2, upTo(32, 4)},     // a rank a device, four rows
-      {kGen2, 1, 1, upTo(32)},
-      {kGen2, 2, 2, upTo(16)},
-      {kGen2, 2, 4, upTo(16)},
-      {kGen1, 2, 1, upTo(64)},
-      {kGen2, 1, 4, upTo(32)},  // 128
-      {kGen1, 2, 2, upTo(64)},
-      {kGen2, 2, 16, upTo(16)},  // 256
-      {kGen1, 1, 2, upTo(128)},
-  };
-  std::vector<World> worlds;
-  for (const Group& group : all) {
-    if (group.nodes * static_cast<int>(group.cores.size()) > most) continue;
-    worlds.push_back(rackOf(group.platform, group.lnc, group.nodes, group.cores));
-  }
-  return worlds;
-}
-
-encMeshGeometry geometryOf(const World& world, int rank) {
-  const enc_comm_info info = world.info(rank);
-  return encMeshGeometryOf(info, encFlatStage(info, {}).ranks, rank).value();
-}
-
-encSwitchGrid gridOf(const World& world, int rank) {
-  return encSwitchGridOf(geometryOf(world, rank), world.comm->platform->deviceCount()).value();
-}
-
-TEST(SwitchGrid, IsTheRowsAndColumnsOfTheGroup) {
-  const auto shape = [](const World& world) {
-    const encSwitchGrid grid = gridOf(world, 0);
-    return std::array<int, 3>{grid.rows, grid.cols, grid.slots};
-  };
-  using Shape = std::array<int, 3>;
-  EXPECT_EQ(shape(rackOf(kGen2, 2, 1, upTo(16))), (Shape{1, 4, 4}));
-  EXPECT_EQ(shape(rackOf(kGen2, 2, 4, upTo(16))), (Shape{4, 4, 4}));
-  EXPECT_EQ(shape(rackOf(kGen2, 2, 4, {0})), (Shape{1, 4, 1}));
-  EXPECT_EQ(shape(rackOf(kGen2, 2, 2, {0, 1, 12, 13})), (Shape{2, 2, 2}));
-  EXPECT_EQ(shape(rackOf(kGen1, 2, 1, upTo(64))), (Shape{4, 4, 4}));
-  EXPECT_EQ(shape(rackOf(kGen1, 1, 2, upTo(128))), (Shape{8, 4, 8}));
-  EXPECT_EQ(shape(rackOf(kGen1, 2, 1, {0, 20})), (Shape{1, 2, 1})) << "a hole where they cross";
-}
-
-TEST(SwitchGrid, ReachesEverybodyInTwoSteps) {
-  for (const World& world : groups(64)) {
-    const int n = world.rank_n();
-    for (int rank = 0; rank < n; rank++) {
-      const encSwitchGrid grid = gridOf(world, rank);
-      std::set<int> reached{rank};
-      for (const auto& list : {grid.mates(), grid.inRow(), grid.beyond()}) {
-        for (const int member : list)
-          EXPECT_TRUE(reached.insert(member).second) << rank << " meets " << member << " twice";
-      }
-      EXPECT_EQ(reached.size(), static_cast<size_t>(n));
-      std::set<int> rowFirst;
-      for (const int member : grid.alongCol())
-        rowFirst.insert(grid.row[member]);
-      EXPECT_EQ(rowFirst.size(), static_cast<size_t>(grid.rows - 1));
-      EXPECT_EQ(grid.at(grid.row[rank], grid.col[rank], grid.slot[rank]), rank);
-    }
-  }
-}
-
-// At any time, ranks of a device send to different devices, and so do those of a row.
-TEST(SwitchGrid, SpraysPeersOverPorts) {
-  const World world = rackOf(kGen2, 2, 4, upTo(16));
-  const encSwitchGrid own = gridOf(world, 0);
-  for (size_t step = 0; step < own.inRow().size(); step++) {
-    std::set<int> ends;
-    for (int col = 0; col < own.cols; col++) {
-      const encSwitchGrid grid = gridOf(world, own.at(0, col, 0));
-      const int to = grid.inRow()[step];
-      EXPECT_TRUE(ends.insert(to).second) << "two ranks send to " << to << " in step " << step;
-      if (step > 0) {
-        EXPECT_NE(grid.col[to], grid.col[grid.inRow()[step - 1]]);
-      }
-    }
-  }
-}
-
-TEST(SwitchGrid, SaysWhichDeviceDiffers) {
-  const World world = rackOf(kGen2, 2, 1, {0, 1, 2, 4});
-  const auto grid = encSwitchGridOf(geometryOf(world, 0), 4);
-  ASSERT_FALSE(grid.ok());
-  EXPECT_EQ(grid.error().message,
-            "switch mesh of 4 ranks: device 1 of node 0 has 1 of them, device 0 of node 0 3: want "
-            "the same on all");
 }
 
 /// "GLOBAL_HNDSHK LOCAL_HNDSHK ...", without those that do nothing.
@@ -554,6 +427,46 @@ TEST(SwitchMesh, IsAnInnerStage) {
       EXPECT_EQ(test::verified(world, sequence), "") << world.text() << toOutput;
     }
     EXPECT_EQ(test::verified(world, mixed), "") << world.text();
+  }
+}
+
+size_t stepsOf(const encProgram& program, Event event) {
+  size_t count = 0;
+  for (const encQueue& queue : program.queues) {
+    for (const encBlock& block : queue.blocks) {
+      for (const encDesc& desc : block.descs)
+        count += desc.type == encDescType::Transfer && desc.step == encMeshStep(event) ? 1 : 0;
+    }
+  }
+  return count;
+}
+
+TEST(SwitchMesh, IsWhatSelectionComposes) {
+  World world = rackOf(kGen2, 2, 2, upTo(16));
+  for (const Way& way : kWays) {
+    const encTask task = test::collective(way.op, 70, ncclFloat32);
+    world.comm->options.forced = way.alg;
+    const encProgram program = encCompose(world.info(3), task).value();
+    EXPECT_EQ(program, encComposeSwitchMesh(world.info(3), task, way.alg).value());
+  }
+}
+
+TEST(SwitchMesh, IsTheInnerStageOfHierarchies) {
+  World world = test::worldOf({kGen2, 2, 32, 2}, {4096, 4096, 1 << 16});
+  world.comm->options.forced = Alg::Hier;
+  for (const encOp op : {encOp::AllReduce, encOp::ReduceScatter, encOp::AllGather}) {
+    std::vector<encOperation> sequence;
+    for (const uint64_t count : {1, 333}) {
+      const encTask task = test::collective(op, count, ncclFloat32, ncclAvg);
+      sequence.push_back(test::composeAll(world, task));
+      EXPECT_GT(stepsOf(sequence.back()[0], op == encOp::AllGather ? Event::EVT_INTER_GRP_BRDCST
+                                                                   : Event::EVT_REDUCE_COPY),
+                0U);
+      sequence.push_back(sequence.back());
+    }
+    EXPECT_EQ(test::verified(world, sequence), "") << encOpName(op);
+    const encTask task = test::collective(op, 333, ncclInt32);
+    EXPECT_EQ(test::check(world, test::composeAll(world, task), 4, true), "") << encOpName(op);
   }
 }
 
