@@ -9,35 +9,26 @@
 // messages or more; it reads 3 and writes 2 times what it receives while reducing (the copy into a
 // slot, the fold), and reads and writes twice what it receives while gathering.
 //
-// Of AllReduce, partitions are numbered so that what is exchanged lies together: partition p is the
-// bitreverse(p)-th of the message. Then the partitions that a member still holds after some rounds
-// are one range, and a round is few transfers, whatever n is. Parts of ReduceScatter and AllGather
-// have their given places.
+// What is exchanged is planned first (rdh_inter_plan.h), in tiles of at most a slot; the plan of a
+// window is then put into effect: receives are posted before anything is sent, those of the next
+// round with those of the current one, and as many tiles are under way as a pipe has slots.
+//
+// Of AllReduce, partition p is the bitreverse(p)-th of the message. Then the partitions that a
+// member still holds after some rounds are one range, and a round is few transfers, whatever n is.
+// Parts of ReduceScatter and AllGather have their given places.
 #pragma once
 
-#include <vector>
-
 #include "enc/builder.h"
+#include "enc/rdh_inter_plan.h"
 #include "enc/stage.h"
 #include "misc/result.h"
 
 namespace nccom {
 
-/// Partitions that member `r` of 2^bits gives away (`send`), or keeps and receives, in round
-/// `round` of reduce-scatter, ascending.
-std::vector<int> encRdhReduceIndices(int r, int round, int bits, bool send);
-/// Partitions that it gives, or receives, along `axis` of all-gather, ascending.
-std::vector<int> encRdhGatherIndices(int r, int axis, int bits, bool send);
-inline int encRdhReducePeer(int r, int round) {
-  return r ^ (1 << round);
-}
-inline int encRdhGatherPeer(int r, int axis, int bits) {
-  return r ^ (1 << (bits - 1 - axis));
-}
-
 /// Appends a stage of AllReduce, ReduceScatter or AllGather. Messages that the work area or the
 /// slots are too small for go in windows.
 /// @error ncclInvalidArgument  not a power of two of at least two members, or another operation;
+///                             a work area that is too small for one element of each partition:
 ///                             names the first member and the rule
 Status encStageInterRdh(encBuilder& builder, const encStage& stage);
 

@@ -2,336 +2,186 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
-#include "enc/mesh_types.h"
+#include "enc/flat.h"
+#include "enc/mesh_passes.h"
+#include "enc/rdh_intra_plan.h"
 #include "misc/check.h"
 
 namespace nccom {
 namespace {
 
-using Event = enc_mesh_event_type;
+/// By choice: what a rank stores of a window should still be in a cache when its partners read it.
+constexpr uint64_t kMaxStoredBytes = 256 << 10;
 
-constexpr uint64_t kAlign = 64;            // of parts of AllReduce
-constexpr uint64_t kPartials = 256 << 10;  // of a window in the work area: stays in a cache
-
-uint64_t roundUp(uint64_t bytes, uint64_t unit) {
-  return (bytes + unit - 1) / unit * unit;
-}
 uint64_t divideUp(uint64_t a, uint64_t b) {
   return a / b + (a % b != 0 ? 1 : 0);
 }
 
-int bitReverse(int value, int bits) {
-  int result = 0;
-  for (int bit = 0; bit < bits; bit++)
-    result |= (value >> bit & 1) << (bits - 1 - bit);
-  return result;
-}
-
-Event plus(Event event, int steps) {
-  return static_cast<Event>(static_cast<int>(event) + steps);
-}
-
-/// Positions [begin, end): parts in the order in which they are exchanged.
-struct Range {
-  int begin = 0, end = 0;
-};
-
-/// Some bytes of each part. Positions are mate by mate; within a mate's section, devices in the
-/// order of their reversed coordinates, so that what is left after some axes is one range.
-struct Window {
-  encPages input, output;
-  uint64_t begin = 0;           // AllReduce: of the message; else of each part
-  uint64_t part = 0;            // bytes of a position, as far as the message goes
-  std::vector<uint64_t> bytes;  // [position]
-};
-
 class IntraRdh {
  public:
-  IntraRdh(encBuilder& builder, const encStage& stage, const encRdhGeometry& geometry)
-      : builder_(builder),
-        stage_(stage),
-        geometry_(geometry),
-        queue_(builder.mainQueue(stage.channel)),
-        device_(geometry.device[stage.self]),
-        mate_(geometry.mate[stage.self]) {}
+  IntraRdh(encBuilder& builder, const encStage& stage, const encRdhGeometry& geometry);
 
-  void compose();
+  Status compose();
 
  private:
   bool isWhole() const { return stage_.op == encOp::AllReduce; }
-  int devices() const { return geometry_.devices(); }
-  int mates() const { return geometry_.mates(); }
-  int memberAt(int position) const {
-    return geometry_
-        .memberAt[bitReverse(position % devices(), geometry_.axes)][position / devices()];
-  }
-  Range section(int mate) const { return {mate * devices(), (mate + 1) * devices()}; }
-  Range held(int axes) const;
-  int onAxis(int axis) const { return geometry_.memberAt[device_ ^ 1 << axis][mate_]; }
-  uint32_t doneBy(int rank) const {
-    return builder_.layout().semaphore(encPeerSemaphore::CollectiveDone, rank);
-  }
-  int onDevice(int bits) const { return geometry_.memberAt[device_][mate_ ^ bits]; }
-
-  uint64_t partOfWindow() const;
-  Window window(uint64_t begin, uint64_t bytes, int64_t stride) const;
-  uint64_t offsetOf(int position, const Window& w, bool alone) const;
-  encSpan input(int member, int position, const Window& w) const;
-  encSpan output(int member, int position, const Window& w) const;
-  encAddress partial(int member, int position, const Window& w) const;
-  template <class Make>
-  void move(const Window& w, Range range, bool together, const Make& make);
-  void push(const Window& w, Range range, const std::vector<int>& members, Event event);
-  void tell(int member, Event event);
-  void await(int count, int raisedBy, Event event);
-
-  void one(const Window& w);
-  void reduceOnDevice(const Window& w);
-  void reduceAxis(const Window& w, int axis);
-  void gatherAxis(const Window& w, int axis);
-  void gatherOnDevice(const Window& w);
-  void closeReduce();
+  uint64_t capacity() const;
+  Result<uint64_t> chunkBytes() const;
+  encRdhWindow window(const encMeshPass& pass) const;
+  encSpan span(int member, const encRdhAddress& address) const;
+  void steps(const std::vector<encRdhStep>& list);
+  void signals(const encRdhStep& step);
+  void transfers(const encRdhStep& step);
+  void transfer(const rdh_transfer& t, encStep step);
 
   encBuilder& builder_;
-  const encStage& stage_;
+  encStage stage_;  // its addresses move in loops
   const encRdhGeometry& geometry_;
   const size_t queue_;
-  const int device_, mate_;
+  std::vector<encPart> parts_;  // of the message, as passes go over them
 };
 
-/// What a rank holds of its section after some axes: those whose coordinates agree with ours there.
-Range IntraRdh::held(int axes) const {
-  const int count = devices() >> axes;
-  const int first = bitReverse(device_, geometry_.axes) / count * count;
-  return {section(mate_).begin + first, section(mate_).begin + first + count};
-}
-
-uint64_t IntraRdh::partOfWindow() const {
-  const uint64_t unit = isWhole() ? std::max(kAlign, stage_.elementBytes) : stage_.elementBytes;
-  const uint64_t most = std::min(stage_.workBytes, kPartials) / static_cast<uint64_t>(devices());
-  const auto n = static_cast<uint64_t>(stage_.n());
-  const uint64_t all =
-      isWhole() ? roundUp(divideUp(stage_.messageBytes, n), unit) : stage_.partBytes;
-  return std::min(std::max(most / unit * unit, unit), all);
-}
-
-/// Where a position's bytes of the window begin in the stage's INPUT or OUTPUT.
-uint64_t IntraRdh::offsetOf(int position, const Window& w, bool alone) const {
-  if (alone) return w.begin;
-  if (isWhole()) return w.begin + static_cast<uint64_t>(position) * w.part;
-  return stage_.part(memberAt(position)).begin + w.begin;
-}
-
-encSpan IntraRdh::input(int member, int position, const Window& w) const {
-  const bool alone = stage_.op == encOp::AllGather;
-  return {w.input, stage_.ranks[member], offsetOf(position, w, alone)};
-}
-
-encSpan IntraRdh::output(int member, int position, const Window& w) const {
-  const bool alone = stage_.op == encOp::ReduceScatter;
-  return {w.output, stage_.ranks[member], offsetOf(position, w, alone)};
-}
-
-/// @param begin, bytes  AllReduce: of the message; else of each part
-Window IntraRdh::window(uint64_t begin, uint64_t bytes, int64_t stride) const {
-  Window w;
-  const auto n = static_cast<uint64_t>(stage_.n());
-  const uint64_t unit = std::max(kAlign, stage_.elementBytes);
-  w.part = isWhole() ? roundUp(divideUp(bytes, n), unit) : bytes;
-  for (int position = 0; position < stage_.n(); position++) {
-    const uint64_t before = static_cast<uint64_t>(position) * w.part;
-    uint64_t own = bytes - std::min(bytes, before);
-    if (!isWhole()) {
-      const uint64_t part = stage_.part(memberAt(position)).bytes;
-      own = part - std::min(part, begin);
-    }
-    w.bytes.push_back(std::min(own, w.part));
+IntraRdh::IntraRdh(encBuilder& builder, const encStage& stage, const encRdhGeometry& geometry)
+    : builder_(builder),
+      stage_(stage),
+      geometry_(geometry),
+      queue_(builder.mainQueue(stage.channel)) {
+  for (int member = 0; member < stage.n(); member++) {
+    if (!isWhole()) parts_.push_back(stage.part(member));
   }
-  w.begin = begin;
-  w.input = stage_.input;
-  w.output = stage_.output;
-  w.input.stride = w.output.stride = stride;
+  if (isWhole()) parts_ = {{0, stage.messageBytes}};
+}
+
+uint64_t IntraRdh::capacity() const {
+  const encAlgOptions& options = builder_.info().options;
+  const uint64_t standard = geometry_.splitsDiagonal ? 40 * kMiB : 80 * kMiB;
+  const uint64_t buffer = options.intraRdhBufferBytes > 0 ? options.intraRdhBufferBytes : standard;
+  return std::min({buffer, stage_.workBytes, kMaxStoredBytes});
+}
+
+/// Of a window: so many that what is stored of it fits.
+Result<uint64_t> IntraRdh::chunkBytes() const {
+  const auto stored = static_cast<uint64_t>(geometry_.devices() - 1);
+  const uint64_t all =
+      isWhole()
+          ? encRdhBufferBytes(divideUp(stage_.messageBytes, static_cast<uint64_t>(stage_.n())))
+          : stage_.partBytes;
+  if (stage_.op == encOp::AllGather || stored == 0) return all;
+  const uint64_t most = capacity() / stored / encRdhBufferBytes(1) * encRdhBufferBytes(1);
+  if (most > 0) return std::min(all, most);
+  return fail(
+      ncclInvalidArgument,
+      "intra_rdh: %d ranks from rank %d on: a work area of %llu bytes for %llu chunks: want "
+      "at least %llu for each",
+      stage_.n(), stage_.ranks[0], static_cast<unsigned long long>(capacity()),
+      static_cast<unsigned long long>(stored),
+      static_cast<unsigned long long>(encRdhBufferBytes(1)));
+}
+
+/// Chunks of AllReduce lie section by section, in the order of their positions: what a rank holds
+/// of a section at any time is in one piece.
+encRdhWindow IntraRdh::window(const encMeshPass& pass) const {
+  encRdhWindow w{stage_.op, stage_.writesOthers(), {}, pass.begin, capacity()};
+  const auto n = static_cast<uint64_t>(stage_.n());
+  const uint64_t chunk = encRdhBufferBytes(divideUp(pass.bytes, n));
+  for (int member = 0; member < stage_.n(); member++) {
+    if (!isWhole()) {
+      w.chunks.push_back(encMeshLane(parts_[member], pass));
+      continue;
+    }
+    const auto number = static_cast<uint64_t>(geometry_.mate[member] * geometry_.devices() +
+                                              encRdhPosition(geometry_, member));
+    const uint64_t begin = std::min(pass.bytes, number * chunk);
+    w.chunks.push_back({pass.begin + begin, std::min(chunk, pass.bytes - begin)});
+  }
   return w;
 }
 
-/// Where a member keeps its partial sum of a position of our section.
-encAddress IntraRdh::partial(int member, int position, const Window& w) const {
-  return stage_.work(member, static_cast<uint64_t>(position % devices()) * w.part);
-}
-
-/// A transfer over positions: as one if they lie `together` and all are full.
-template <class Make>
-void IntraRdh::move(const Window& w, Range range, bool together, const Make& make) {
-  const auto first = w.bytes.begin() + range.begin, end = w.bytes.begin() + range.end;
-  const bool full = std::all_of(first, end, [&](uint64_t bytes) { return bytes == w.part; });
-  if (together && full) {
-    encMove whole = make(range.begin);
-    whole.bytes = w.part * static_cast<uint64_t>(range.end - range.begin);
-    builder_.transfer(queue_, whole);
-    return;
+encSpan IntraRdh::span(int member, const encRdhAddress& address) const {
+  switch (address.buffer) {
+    case encRdhBuffer::Input:
+      return stage_.in(member, address.offset);
+    case encRdhBuffer::Output:
+      return stage_.out(member, address.offset);
+    case encRdhBuffer::Work:
+      break;
   }
-  for (int position = range.begin; position < range.end; position++) {
-    if (w.bytes[position] == 0) continue;
-    encMove part = make(position);
-    part.bytes = w.bytes[position];
-    builder_.transfer(queue_, part);
+  return stage_.work(member, address.offset);
+}
+
+void IntraRdh::transfer(const rdh_transfer& t, encStep step) {
+  encMove move{.step = step, .bytes = t.size};
+  for (size_t i = 0; i < t.src_devs.size(); i++) {
+    const bool isInput = t.src_addrs[i].buffer == encRdhBuffer::Input;
+    if (isInput && stage_.scaleInputs) move.scaledSources |= uint64_t{1} << i;
+    move.sources.push_back(span(t.src_devs[i], t.src_addrs[i]));
   }
+  for (size_t i = 0; i < t.dst_devs.size(); i++)
+    move.destinations.push_back(span(t.dst_devs[i], t.dst_addrs[i]));
+  const bool completes = t.src_devs.size() > 1 && t.dst_addrs[0].buffer == encRdhBuffer::Output;
+  move.divide = completes && stage_.divide;
+  builder_.transfer(queue_, move);
 }
 
-void IntraRdh::tell(int member, Event event) {
-  builder_.append(
-      queue_, encInc(encMeshStep(event), stage_.ranks[member],
-                     builder_.layout().eventSemaphore(stage_.level, static_cast<uint32_t>(event))));
-}
-
-void IntraRdh::await(int count, int raisedBy, Event event) {
-  if (count == 0) return;
-  const uint32_t semaphore =
-      builder_.layout().eventSemaphore(stage_.level, static_cast<uint32_t>(event));
-  builder_.expect(semaphore, static_cast<uint64_t>(count));
-  builder_.wait(queue_, encMeshStep(event), stage_.ranks[raisedBy], semaphore);
-}
-
-void IntraRdh::reduceOnDevice(const Window& w) {
-  const bool last = geometry_.axes == 0;
-  builder_.peersReadInputs();
-  move(w, section(mate_), isWhole(), [&](int position) {
-    encMove fold{.step = encMeshStep(Event::EVT_RH_STEP_0)};
-    for (const int member : geometry_.memberAt[device_])
-      fold.sources.push_back(input(member, position, w));
-    fold.destinations.push_back(last ? output(stage_.self, position, w)
-                                     : encSpan(partial(stage_.self, position, w)));
-    fold.scaleAll = stage_.scaleInputs;
-    fold.divide = last && stage_.divide;
-    return fold;
-  });
-  for (int bits = 1; bits < mates(); bits++) {
-    builder_.append(queue_, encInc(encMeshStep(Event::EVT_RDH_LOCAL_PEER_HANDSHAKE),
-                                   stage_.ranks[onDevice(bits)], doneBy(stage_.rank())));
-  }
-}
-
-/// The partner reads the other half of our partial sums where they are, and we read its half.
-void IntraRdh::reduceAxis(const Window& w, int axis) {
-  const Event ready = plus(Event::EVT_RH_STEP_1, axis);
-  const int partner = onAxis(axis);
-  const bool last = axis == geometry_.axes - 1;
-  tell(partner, ready);
-  await(1, partner, ready);
-  move(w, held(axis + 1), isWhole() || !last, [&](int position) {
-    return encMove{.step = encMeshStep(ready),
-                   .sources = {partial(stage_.self, position, w), partial(partner, position, w)},
-                   .destinations = {last ? output(stage_.self, position, w)
-                                         : encSpan(partial(stage_.self, position, w))},
-                   .divide = last && stage_.divide};
-  });
-  tell(partner, Event::EVT_RDH_AXES_HANDSHAKE);
-}
-
-/// All have finished with our INPUT and our partial sums. The ranks of the device have a semaphore
-/// each: nothing keeps one from the next window until all others have said so of this one.
-void IntraRdh::closeReduce() {
-  for (int bits = 1; bits < mates(); bits++) {
-    const int mate = stage_.ranks[onDevice(bits)];
-    builder_.expect(doneBy(mate));
-    builder_.wait(queue_, encMeshStep(Event::EVT_RDH_LOCAL_PEER_HANDSHAKE), mate, doneBy(mate));
-  }
-  if (geometry_.axes == 0) return;
-  await(geometry_.axes, onAxis(geometry_.axes - 1), Event::EVT_RDH_AXES_HANDSHAKE);
-}
-
-/// Writes positions of our OUTPUT to the same places of others, who hear of it by `event`.
-void IntraRdh::push(const Window& w, Range range, const std::vector<int>& members, Event event) {
-  move(w, range, isWhole(), [&](int position) {
-    encMove copy{.step = encMeshStep(event), .sources = {output(stage_.self, position, w)}};
-    for (const int member : members)
-      copy.destinations.push_back(output(member, position, w));
-    return copy;
-  });
-}
-
-void IntraRdh::gatherAxis(const Window& w, int axis) {
-  const Event event = plus(Event::EVT_RD_STEP_0, axis);
-  const int partner = onAxis(axis);
-  push(w, held(axis + 1), {partner}, event);
-  tell(partner, event);
-  await(1, partner, event);
-}
-
-void IntraRdh::gatherOnDevice(const Window& w) {
-  if (geometry_.mateBits == 0) return;
-  std::vector<int> nearest{onDevice(1)};
-  if (geometry_.mateBits > 1) nearest.push_back(onDevice(2));
-  const auto all = [&](Event event) {
-    for (const int member : nearest)
-      tell(member, event);
-    await(static_cast<int>(nearest.size()), nearest.back(), event);
+/// Whether `next` goes on where `t` ends, everywhere.
+bool goesOn(const rdh_transfer& t, const rdh_transfer& next) {
+  if (t.src_devs != next.src_devs || t.dst_devs != next.dst_devs) return false;
+  const auto adjoins = [&](const encRdhAddress& a, const encRdhAddress& b) {
+    return a.buffer == b.buffer && a.offset + t.size == b.offset;
   };
-  push(w, section(mate_), nearest, Event::EVT_1DEV_RD_STEP_1);
-  all(Event::EVT_1DEV_RD_STEP_1);
-  if (geometry_.mateBits > 1) {
-    // What has come across the RMTV goes on across the dies, and the other way round.
-    const Range fromRmtv = section(mate_ ^ 1), fromDie = section(mate_ ^ 2);
-    const int half = geometry_.splitsDiagonal ? devices() / 2 : devices();
-    push(w, {fromRmtv.begin, fromRmtv.begin + half}, {onDevice(2)}, Event::EVT_1DEV_RD_STEP_2);
-    push(w, {fromDie.begin + half, fromDie.end}, {onDevice(1)}, Event::EVT_1DEV_RD_STEP_2);
-    all(Event::EVT_1DEV_RD_STEP_2);
-  }
-  if (geometry_.mateBits > 2) {
-    const Event event = Event::EVT_RD_STEP_6;
-    push(w, {section(mate_ & 4).begin, section(mate_ | 3).end}, {onDevice(4)}, event);
-    tell(onDevice(4), event);
-    await(1, onDevice(4), event);
+  return std::equal(t.src_addrs.begin(), t.src_addrs.end(), next.src_addrs.begin(), adjoins) &&
+         std::equal(t.dst_addrs.begin(), t.dst_addrs.end(), next.dst_addrs.begin(), adjoins);
+}
+
+void IntraRdh::transfers(const encRdhStep& step) {
+  for (size_t i = 0; i < step.transfers.size();) {
+    rdh_transfer t = step.transfers[i++];
+    for (; i < step.transfers.size() && goesOn(t, step.transfers[i]); i++)
+      t.size += step.transfers[i].size;
+    transfer(t, encMeshStep(step.event));
   }
 }
 
-void IntraRdh::one(const Window& w) {
-  if (stage_.op != encOp::AllGather) {
-    reduceOnDevice(w);
-    for (int axis = 0; axis < geometry_.axes; axis++)
-      reduceAxis(w, axis);
+void IntraRdh::signals(const encRdhStep& step) {
+  const encStep tag = encMeshStep(step.event);
+  const auto semaphore = [&](int at, int raiser) {
+    const enc_mesh_event_type event = encRdhSemaphore(geometry_, at, raiser, step.doubling);
+    return builder_.layout().eventSemaphore(stage_.level, static_cast<uint32_t>(event));
+  };
+  for (const int peer : step.peers)
+    builder_.append(queue_, encInc(tag, stage_.ranks[peer], semaphore(peer, stage_.self)));
+  for (const int peer : step.peers) {
+    builder_.expect(semaphore(stage_.self, peer));
+    builder_.wait(queue_, tag, stage_.ranks[peer], semaphore(stage_.self, peer));
   }
-  if (stage_.op != encOp::ReduceScatter) {
-    NCCL_CHECK(stage_.writesOthers());
-    builder_.peersWriteOutputs();
-    if (stage_.op == encOp::AllGather) {
-      const Range own = held(geometry_.axes);
-      move(w, own, isWhole(), [&](int position) {
-        return encMove{.step = encMeshStep(Event::EVT_RD_STEP_0),
-                       .sources = {input(stage_.self, position, w)},
-                       .destinations = {output(stage_.self, position, w)}};
-      });
-    }
-    for (int axis = geometry_.axes - 1; axis >= 0; axis--)
-      gatherAxis(w, axis);
-    gatherOnDevice(w);
-  }
-  if (stage_.op != encOp::AllGather) closeReduce();
 }
 
-void IntraRdh::compose() {
-  const bool reads = stage_.op != encOp::AllGather;
-  if (!stage_.first && reads) {
-    for (int bits = 1; bits < mates(); bits++)
-      tell(onDevice(bits), Event::EVT_RDH_LOCAL_HANDSHAKE);
-    await(mates() - 1, onDevice(mates() - 1), Event::EVT_RDH_LOCAL_HANDSHAKE);
+void IntraRdh::steps(const std::vector<encRdhStep>& list) {
+  for (const encRdhStep& step : list) {
+    if (step.fetches) signals(step);
+    transfers(step);
+    if (!step.fetches) signals(step);
   }
-  const uint64_t total = isWhole() ? stage_.messageBytes : stage_.partBytes;
-  const uint64_t step = partOfWindow() * (isWhole() ? static_cast<uint64_t>(stage_.n()) : 1);
-  const bool full =
-      isWhole() || stage_.messageBytes == stage_.partBytes * static_cast<uint64_t>(stage_.n());
-  const bool simple = stage_.input.places.empty() && stage_.output.places.empty();
-  const uint64_t iterations = stage_.mayLoop && full && simple ? total / step : 0;
-  uint64_t done = 0;
-  if (iterations > 1) {
-    builder_.beginLoop(iterations);
-    one(window(0, step, static_cast<int64_t>(step)));
-    builder_.endLoop();
-    done = iterations * step;
+}
+
+Status IntraRdh::compose() {
+  const uint64_t chunk = TRY(chunkBytes());
+  const uint64_t step = isWhole() ? chunk * static_cast<uint64_t>(stage_.n()) : chunk;
+  const encRdhWindow ends = window({0, 0});
+  if (stage_.op != encOp::AllGather && stage_.input.buffer == encBuffer::Input) {
+    builder_.peersReadInputs();
   }
-  for (; done < total; done += step)
-    one(window(done, std::min(step, total - done), 0));
+  if (stage_.op != encOp::ReduceScatter && stage_.writesOthers()) builder_.peersWriteOutputs();
+  if (!stage_.first) steps(encRdhOpening(geometry_, ends, stage_.self));
+  encMeshPasses(builder_, stage_, parts_, step, [&](const encMeshPass& pass) {
+    Result<std::vector<encRdhStep>> schedule = encScheduleRdh(geometry_, window(pass), stage_.self);
+    NCCL_CHECK(schedule.ok() && "chunkBytes() sees to it that all is stored");
+    steps(schedule.value());
+  });
+  steps(encRdhClosing(geometry_, ends, stage_.self));
+  return Ok{};
 }
 
 }  // namespace
@@ -341,13 +191,12 @@ Status encStageIntraRdh(encBuilder& builder, const encStage& stage,
   const bool known = stage.op == encOp::AllReduce || stage.op == encOp::ReduceScatter ||
                      stage.op == encOp::AllGather;
   if (!known) {
-    return fail(ncclInvalidArgument,
-                "%s by recursive halving and doubling: want AllReduce, ReduceScatter or AllGather",
+    return fail(ncclInvalidArgument, "intra_rdh: %s: want AllReduce, ReduceScatter or AllGather",
                 encOpName(stage.op));
   }
   NCCL_CHECK(geometry.device.size() == stage.ranks.size());
-  if (stage.messageBytes > 0) IntraRdh(builder, stage, geometry).compose();
-  return Ok{};
+  if (stage.messageBytes == 0) return Ok{};
+  return IntraRdh(builder, stage, geometry).compose();
 }
 
 }  // namespace nccom
