@@ -171,8 +171,32 @@ void encBuilder::wait(size_t queue, encStep step, int raisedBy, uint32_t semapho
   append(queue, encWait(step, raisedBy, semaphore, expect(semaphore, 0) - slack));
 }
 
-encProgram encBuilder::finish() && {
+/// All ranks refuse alike: those that read inputs of others, and those whose input is read.
+Status encBuilder::checkScalars() const {
+  const encTask& task = program_.task;
+  if (task.redOp != kRedOpPreMulSum || !encReductionOf(task, info_.rank_n).scaleInputs) return Ok{};
+  bool readsOthers = program_.peerInputs;
+  for (const encQueue& queue : program_.queues) {
+    for (const encBlock& b : queue.blocks) {
+      for (const encDesc& desc : b.descs) {
+        for (size_t k = 0; k < desc.sources.size(); k++) {
+          const bool scaled = (desc.scaledSources >> k & 1) != 0;
+          readsOthers = readsOthers || (scaled && desc.sources[k].rank != info_.rank);
+        }
+      }
+    }
+  }
+  if (!readsOthers) return Ok{};
+  return fail(
+      ncclInvalidArgument,
+      "%s by %s: rank %d: PreMulSum multiplies by a scalar of each rank, but ranks read the "
+      "inputs of others: want an algorithm where they read their own: ring",
+      encOpName(task.op), program_.algorithm.c_str(), info_.rank);
+}
+
+Result<encProgram> encBuilder::finish() && {
   NCCL_CHECK(!inLoop());
+  TRY(checkScalars());
   uint64_t scratch = program_.scratchBytes;
   const auto touch = [&](const encAddress& address, uint64_t bytes) {
     if (address.buffer != encBuffer::Scratch || address.rank != info_.rank) return;

@@ -90,13 +90,16 @@ class encBuilder {
     program_.scratchBytes = std::max(program_.scratchBytes, end);
   }
 
-  encProgram finish() &&;
+  /// @error ncclInvalidArgument  PreMulSum by an algorithm that reads inputs of other ranks: their
+  ///                             scalars are not known here
+  Result<encProgram> finish() &&;
 
  private:
   struct Expected {
     uint64_t before = 0, inIteration = 0;  // of the current loop
   };
   void moveRun(size_t queue, const encMove& move, uint64_t from, uint64_t bytes);
+  Status checkScalars() const;
 
   const enc_comm_info& info_;
   const encLayout layout_;

@@ -176,6 +176,11 @@ Status encCheckPermute(const enc_comm_info& info, const encTask& task) {
                 "PermuteReduce: operator avg: two inputs of %d have no average over the ranks",
                 info.rank_n);
   }
+  if (task.redOp == kRedOpPreMulSum) {
+    return fail(ncclInvalidArgument,
+                "PermuteReduce: operator mulsum: a target folds the input of its source, whose "
+                "scalar it does not know");
+  }
   return Ok{};
 }
 

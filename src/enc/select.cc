@@ -57,24 +57,10 @@ Status checkForced(const enc_comm_info& info, const encTask& task) {
               opMaskText(encAlgRowOf(*forced).ops).c_str());
 }
 
-/// Every rank has a scalar of its own, and other algorithms read what ranks put in where it lies.
+/// Every rank has a scalar of its own, and many algorithms read what ranks put in where it lies.
 bool scalesByRank(const encTask& task) {
   return task.redOp == kRedOpPreMulSum &&
          (task.op == encOp::AllReduce || task.op == encOp::ReduceScatter);
-}
-
-Result<encChoice> selectPreMulSum(const enc_comm_info& info, const encTask& task) {
-  const std::optional<enc_alg_type> forced = info.options.forced;
-  if (forced && *forced != enc_alg_type::Ring) {
-    return fail(ncclInvalidArgument,
-                "%s: NCCOM_ALG names %s, which reads the inputs of other ranks; PreMulSum "
-                "multiplies by a scalar of each rank, which only rings do: want ring",
-                encOpName(task.op), encAlgName(*forced));
-  }
-  return encChoice{encAlgorithmOf(enc_alg_type::Ring),
-                   std::string(encOpName(task.op)) +
-                       ": PreMulSum multiplies by a scalar of each rank, which only rings do",
-                   {}};
 }
 
 Result<encChoice> selectTabled(const enc_comm_info& info, const encTask& task) {
@@ -90,6 +76,27 @@ Result<encChoice> selectTabled(const enc_comm_info& info, const encTask& task) {
   encChoice choice{encAlgorithmOf(selection.alg), selection.why, {}};
   choice.selection = std::move(selection);
   return choice;
+}
+
+/// Ranks multiply what they put in, and pass that on.
+bool multipliesOwn(enc_alg_type alg) {
+  return alg == enc_alg_type::Ring || alg == enc_alg_type::SingleCycleRing ||
+         alg == enc_alg_type::InterRdh;
+}
+
+Result<encChoice> selectPreMulSum(const enc_comm_info& info, const encTask& task) {
+  const std::optional<enc_alg_type> forced = info.options.forced;
+  if (forced && !multipliesOwn(*forced)) {
+    return fail(ncclInvalidArgument,
+                "%s: NCCOM_ALG names %s, which reads the inputs of other ranks; PreMulSum "
+                "multiplies by a scalar of each rank: want ring, single_cycle_ring or inter_rdh",
+                encOpName(task.op), encAlgName(*forced));
+  }
+  if (forced && !info.peers.empty()) return selectTabled(info, task);
+  return encChoice{encAlgorithmOf(enc_alg_type::Ring),
+                   std::string(encOpName(task.op)) +
+                       ": PreMulSum multiplies by a scalar of each rank, as rings do",
+                   {}};
 }
 
 }  // namespace

@@ -41,8 +41,9 @@ class SingleCycle {
   encAddress block(int member, uint64_t offset) const {
     return stage_.work(stage_.self, static_cast<uint64_t>(member) * windowBytes_ + offset);
   }
-  /// Then a partial sum goes to OUTPUT, which may share our INPUT's memory, before all is read.
-  bool keepsOwn() const { return stage_.n() > kMaxSources; }
+  /// A partial sum goes to OUTPUT, which may share our INPUT's memory, before all is read; or our
+  /// INPUT is multiplied, once for all.
+  bool keepsOwn() const { return stage_.n() > kMaxSources || stage_.scaleInputs; }
 
   encBuilder& builder_;
   encStage stage_;
@@ -76,7 +77,8 @@ void SingleCycle::sendOwn(uint64_t begin, encPart half) {
   encMove move{.step = encStep::Send,
                .sources = {own},
                .destinations = {pipe_->room()},
-               .bytes = half.bytes};
+               .bytes = half.bytes,
+               .scaleAll = stage_.scaleInputs};
   if (keepsOwn()) move.destinations.emplace_back(block(stage_.self, half.begin));
   builder_.transfer(queue_, move);
   pipe_->sent(encStep::Send, half.bytes);
@@ -102,7 +104,6 @@ void SingleCycle::fold(uint64_t begin, uint64_t bytes) {
   encMove move{.step = encStep::RecvReduceCopy,
                .destinations = {stage_.out(stage_.self, begin)},
                .bytes = bytes,
-               .scaleAll = stage_.scaleInputs,
                .divide = stage_.divide};
   for (int member = 0; member < stage_.n(); member++) {
     const bool fromInput = member == stage_.self && !keepsOwn();

@@ -7,7 +7,8 @@
 //
 // For n members and B bytes a member sends (n - 1) B, where a ring sends 2 (n - 1)/n B in twice as
 // many steps; it reads 2 n B and writes (2 n - 1) B of memory (with more members than a transfer
-// has sources, partial sums and its own block come on top).
+// has sources, partial sums and its own block come on top; its own block also where inputs are
+// scaled).
 //
 // The runtime's own steps are not public; these follow from what is said of it: one traversal,
 // whole blocks, and all-reduce only.

@@ -115,6 +115,14 @@ encContents::Id encContents::of(const std::vector<int>& ranks, int operation, in
   return intern(std::move(parts));
 }
 
+bool encContents::isOf(Id id, int rank) const {
+  encRankBag alone;
+  alone.add(rank);
+  const Parts& parts = contents_.values[id];
+  return std::all_of(parts.begin(), parts.end(),
+                     [&](const Part& part) { return part.ranks == alone; });
+}
+
 encContents::Value encContents::input(int rank, int operation, int index) {
   const Id id = of({rank}, operation, index, 0, 0);
   return {id, orderOf(std::vector<int64_t>{kInputOrder, id}), 0};

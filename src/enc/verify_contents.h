@@ -57,6 +57,9 @@ class encContents {
   /// What a transfer makes of its sources; `scaled` has a bit for each.
   Value fold(const std::vector<Value>& sources, uint64_t scaled, bool divide);
 
+  /// Whether nobody but `rank` has contributed.
+  bool isOf(Id id, int rank) const;
+
   /// "ranks 0, 1, 1 of operation 0": for reports.
   std::string text(Id id) const;
 

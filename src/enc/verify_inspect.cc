@@ -209,8 +209,11 @@ class Inspector {
   }
 
   Status transfer(const encSite& site, const encDesc& desc, uint64_t repeat) {
-    if (desc.sources.empty() || desc.destinations.empty() || desc.sources.size() > 64) {
-      return world_.bad(site, "want 1 to 64 sources and at least one destination");
+    if (desc.sources.empty() || desc.destinations.empty() || desc.sources.size() > 64 ||
+        desc.destinations.size() > 64) {
+      return world_.bad(site, number(desc.sources.size()) + " sources and " +
+                                  number(desc.destinations.size()) +
+                                  " destinations: want 1 to 64 of each");
     }
     for (const encAddress& source : desc.sources)
       TRY(address(site, source, desc.bytes, repeat));
@@ -223,13 +226,6 @@ class Inspector {
     TRY(links(site, desc));
     if (desc.sources.size() == 1 && desc.scaledSources == 0 && !desc.divide) return Ok{};
     const encTask& task = world_.program(site.operation, site.rank).task;
-    for (size_t k = 0; k < desc.sources.size(); k++) {
-      const bool scaled = (desc.scaledSources >> k & 1) != 0;
-      if (!scaled || task.redOp != kRedOpPreMulSum || desc.sources[k].rank == site.rank) continue;
-      return world_.bad(site, "multiplies source " + number(k) + ", of rank " +
-                                  std::to_string(desc.sources[k].rank) +
-                                  ", by a scalar that is not that rank's");
-    }
     const uint64_t size = ncclTypeSize(task.type);
     uint64_t odd = desc.bytes % size;
     for (const encAddress& source : desc.sources)

@@ -47,8 +47,9 @@ Status encVerifyRun::gather(uint32_t site, const encDesc& desc) {
   const auto bytes = static_cast<int64_t>(desc.bytes);
   const bool computes = sources_.size() > 1 || desc.scaledSources != 0 || desc.divide;
   const encSite where = computes ? world_.site(site) : encSite{};
-  const auto size = static_cast<int64_t>(
-      computes ? ncclTypeSize(world_.program(where.operation, where.rank).task.type) : 1);
+  const encTask& task = world_.program(where.operation, where.rank).task;
+  const auto size = static_cast<int64_t>(computes ? ncclTypeSize(task.type) : 1);
+  const uint64_t ownScalar = task.redOp == kRedOpPreMulSum ? desc.scaledSources : 0;
   next_.assign(sources_.size(), 0);
   result_.clear();
   for (int64_t at = 0; at < bytes;) {
@@ -62,6 +63,10 @@ Status encVerifyRun::gather(uint32_t site, const encDesc& desc) {
       if ((values_.back().shift + at) % size != 0) {
         return world_.bad(site, "computes with parts of elements");
       }
+      if ((ownScalar >> k & 1) == 0 || contents_.isOf(piece.value.id, where.rank)) continue;
+      return world_.bad(site, "multiplies source " + std::to_string(k) + ", of " +
+                                  contents_.text(piece.value.id) +
+                                  ", by a scalar that is another rank's");
     }
     result_.push_back({at, end, contents_.fold(values_, desc.scaledSources, desc.divide)});
     at = end;

@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include "enc/comm_shape.h"
+#include "enc/hier.h"
+#include "enc/kangaring.h"
 #include "enc/select.h"
 #include "misc/datatype.h"
-#include "test/unit/enc/reference.h"
+#include "test/unit/enc/mesh_worlds.h"
 
 namespace nccom {
 namespace {
@@ -198,6 +200,35 @@ TEST(Select, LeavesScalarsOfRanksToRings) {
   world.comm->options.forced = enc_alg_type::Mesh;
   EXPECT_THAT(encSelect(world.info(0), task).error().message,
               testing::HasSubstr("NCCOM_ALG names mesh, which reads the inputs of other ranks"));
+}
+
+// Whoever composes by an algorithm that reads the inputs of others, hears that it cannot.
+TEST(Compose, MultipliesNoRanksInputByTheScalarOfAnother) {
+  const World server = test::worldOf({"trn2.48xlarge", 1, 16});
+  const World servers = test::worldOf({"trn1.32xlarge", 2, 16});
+  const World chips = test::worldOf({"trn2.48xlarge", 1, 64});
+  struct Case {
+    World world;
+    test::Composer compose;
+    std::string name;
+  };
+  const std::vector<Case> cases{{server, test::meshComposer(), "mesh"},
+                                {servers, encComposeHier, "hier"},
+                                {chips, encComposeKangaring, "kangaring"}};
+  for (const Case& c : cases) {
+    for (const encOp op : {encOp::AllReduce, encOp::ReduceScatter}) {
+      const auto program =
+          c.compose(c.world.info(1), test::collective(op, 100, ncclFloat32, kRedOpPreMulSum));
+      ASSERT_FALSE(program.ok()) << c.name;
+      EXPECT_EQ(program.error().code, ncclInvalidArgument);
+      EXPECT_THAT(program.error().message,
+                  testing::HasSubstr(" by " + c.name +
+                                     ": rank 1: PreMulSum multiplies by a scalar of each rank"));
+      EXPECT_TRUE(c.compose(c.world.info(1), test::collective(op, 100, ncclFloat32, ncclAvg)).ok());
+    }
+    const encTask gather = test::collective(encOp::AllGather, 100, ncclInt8, kRedOpPreMulSum);
+    EXPECT_TRUE(c.compose(c.world.info(1), gather).ok());
+  }
 }
 
 }  // namespace

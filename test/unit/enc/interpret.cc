@@ -283,7 +283,7 @@ class Machine {
     if (sources.size() == 1 && desc.scaledSources == 0 && !desc.divide) {
       memcpy(result.data(), sources[0], desc.bytes);
     } else {
-      arithmetic(task, {task.redOp, launch.scale, launch.divisor}, desc, sources, result);
+      arithmetic(task, {task.redOp, launch.scales[rank], launch.divisor}, desc, sources, result);
     }
     for (unsigned char* destination : destinations)
       memcpy(destination, result.data(), desc.bytes);

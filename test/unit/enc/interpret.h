@@ -18,7 +18,7 @@ struct Launch {
   std::vector<encProgram> programs;
   std::vector<std::vector<Bytes>> inputs, outputs;
   bool inPlace = false;  // OUTPUT and INPUT share memory as NCCL's rules say
-  double scale = 1;
+  std::vector<double> scales;  // [rank]
   int64_t divisor = 1;
 };
 

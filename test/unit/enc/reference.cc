@@ -37,7 +37,7 @@ T reduced(const Launch& launch, uint64_t element) {
   T result{};
   for (size_t rank = 0; rank < launch.programs.size(); rank++) {
     T value = at<T>(launch.inputs[rank][0], element);
-    if (scales) value = static_cast<T>(static_cast<double>(value) * launch.scale);
+    if (scales) value = static_cast<T>(static_cast<double>(value) * launch.scales[rank]);
     if (rank == 0) {
       result = value;
     } else if (op == ncclProd) {
@@ -131,7 +131,7 @@ std::string comparePermute(const World& world, const Launch& before, const Launc
   Launch two;
   two.programs = {before.programs[*source], before.programs[rank]};
   two.inputs = {before.inputs[*source], before.inputs[rank]};
-  two.scale = before.scale;
+  two.scales = {before.scales[*source], before.scales[rank]};
   for (uint64_t i = 0; i < task.count; i++) {
     const T wanted = task.op == encOp::Permute ? at<T>(two.inputs[0][0], i) : reduced<T>(two, i);
     const T found = at<T>(after.outputs[rank][0], i);
@@ -190,8 +190,9 @@ Launch makeLaunch(const World& world, const std::vector<encProgram>& programs, b
   launch.inPlace = inPlace;
   const encTask& task = programs[0].task;
   launch.divisor = world.rank_n();
-  launch.scale = task.redOp == ncclAvg ? 1.0 / world.rank_n() : 3.0;
   for (const encProgram& program : programs) {
+    // Each rank has a scalar of its own.
+    launch.scales.push_back(task.redOp == ncclAvg ? 1.0 / world.rank_n() : program.rank % 3 + 1);
     launch.inputs.push_back(buffers(program, encBuffer::Input));
     launch.outputs.push_back(buffers(program, encBuffer::Output));
     uint16_t index = 0;

@@ -63,7 +63,7 @@ class Script {
   uint32_t number(uint32_t event) const {
     return builder_.layout().eventSemaphore(encLevel::Intra, event);
   }
-  encProgram finish() && { return std::move(builder_).finish(); }
+  encProgram finish() && { return std::move(builder_).finish().value(); }
 
  private:
   enc_comm_info info_;
