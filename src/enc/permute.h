@@ -28,7 +28,8 @@ struct encPermuteEnds {
 encPermuteEnds encPermuteEndsOf(const enc_comm_info& info, const encTask& task, int rank);
 
 /// @error ncclInvalidArgument  a pair with a rank that there is not; pairs that form no ring, with
-///                             the rank and the rule; PermuteReduce with pairs, of averages or with scalars
+///                             the rank and the rule; PermuteReduce with pairs, of averages, of
+///                             scalars
 Status encCheckPermute(const enc_comm_info& info, const encTask& task);
 
 /// This rank's program.

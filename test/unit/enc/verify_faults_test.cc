@@ -254,7 +254,9 @@ TEST(VerifyFaults, ScalarOfAnotherRank) {
     desc.sources[0].rank = 1;
     operation[1].peerInputs = true;
   });
-  EXPECT_THAT(text, HasSubstr("multiplies source 0, of rank 1 of operation 0, by a scalar that is another"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("multiplies source 0, of rank 1 of operation 0, by a scalar that is another"));
 }
 
 TEST(VerifyFaults, AccessOutOfBounds) {
