@@ -17,7 +17,7 @@ using Bytes = std::vector<unsigned char>;
 struct Launch {
   std::vector<encProgram> programs;
   std::vector<std::vector<Bytes>> inputs, outputs;
-  bool inPlace = false;  // OUTPUT and INPUT share memory as NCCL's rules say
+  bool inPlace = false;        // OUTPUT and INPUT share memory as NCCL's rules say
   std::vector<double> scales;  // [rank]
   int64_t divisor = 1;
 };
