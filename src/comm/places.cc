@@ -104,7 +104,8 @@ Result<enc_comm_info> describePlaces(const CommPlaces& places) {
 
 Result<encAlgOptions> algOptionsOf(const ncclParams& params, enc_comm_type scope) {
   encAlgOptions options;
-  if (!params.alg.empty()) {
+  options.direct = params.alg == "direct";
+  if (!params.alg.empty() && !options.direct) {
     auto alg = encAlgOf(params.alg, scope);
     if (!alg.ok()) {
       return fail(ncclInvalidArgument, "NCCOM_ALG: %s", alg.error().message.c_str());

@@ -69,6 +69,7 @@ struct encSituation {
 /// What users set, by the names of the variables. Read elsewhere: nothing here sees an environment.
 struct encAlgOptions {
   std::optional<enc_alg_type> forced;  // NCCOM_ALG
+  bool direct = false;                 // NCCOM_ALG names none of these, but direct
   uint64_t allowed = kAllAlgTypes;     // NEURON_RT_CC_ALG_TYPES, see algBit()
   int hierarchical = 0;                // NEURON_RT_DBG_HIERARCHICAL_CC; 2: off
   int kangaring = 0;                   // NEURON_RT_DBG_KANGARING_CC; 2: off

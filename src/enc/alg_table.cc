@@ -351,7 +351,8 @@ Result<enc_alg_type> encAlgOf(const std::string& name, enc_comm_type scope) {
     if (name == row.name) return row.alg;
     known += std::string(known.empty() ? "" : ", ") + row.name;
   }
-  return fail(ncclInvalidArgument, "unknown algorithm \"%s\"; known are %s, and rdh for either",
+  return fail(ncclInvalidArgument,
+              "unknown algorithm \"%s\"; known are %s, direct, and rdh for either",
               name.c_str(), known.c_str());
 }
 

@@ -11,7 +11,6 @@ namespace nccom {
 
 namespace {
 
-constexpr size_t kMaxSources = 64, kMaxDestinations = 64;  // of a transfer of the device
 
 }  // namespace
 

@@ -16,6 +16,9 @@
 
 namespace nccom {
 
+/// Of one transfer of the device.
+inline constexpr int kMaxSources = 64, kMaxDestinations = 64;
+
 encDesc encWait(encStep step, int raisedBy, uint32_t semaphore, int64_t value);
 encDesc encInc(encStep step, int rank, uint32_t semaphore, int64_t value = 1);
 encDesc encTransfer(encStep step, encAddress source, encAddress destination, uint64_t bytes);

@@ -136,6 +136,9 @@ std::string encLayout::semaphoreName(uint32_t semaphore) const {
     return std::string(kPeerNames[peer % kPeerSemaphores]) + " rank " +
            std::to_string(peer / kPeerSemaphores);
   }
+  if (semaphore >= directSemaphore(0)) {
+    return "round " + std::to_string(semaphore - directSemaphore(0)) + " of all ranks' meeting";
+  }
   const uint32_t event = semaphore - events;
   if (event >= kLevels * kEventSemaphores) {
     return "joint " + std::to_string(event - kLevels * kEventSemaphores) + " of stages";

@@ -61,6 +61,8 @@ inline constexpr uint32_t kPeerSemaphores = 6;
 inline constexpr uint32_t kEventSemaphores = 64;
 /// Between the queues of a rank that run the stages of a hierarchy side by side.
 inline constexpr uint32_t kJointSemaphores = 4;
+/// Rounds in which all ranks that share memory meet: for up to 2^20 of them.
+inline constexpr uint32_t kDirectSemaphores = 20;
 
 /// A pipe's semaphores and slots.
 struct encPipeMap {
@@ -111,7 +113,11 @@ struct encLayout {
   uint32_t jointSemaphore(uint32_t joint) const {
     return eventSemaphore(encLevel::Intra, kLevels * kEventSemaphores) + joint;
   }
-  uint32_t semaphores() const { return jointSemaphore(kJointSemaphores); }
+  /// Raised by rank - 2^round, modulo their number.
+  uint32_t directSemaphore(uint32_t round) const {
+    return jointSemaphore(kJointSemaphores) + round;
+  }
+  uint32_t semaphores() const { return directSemaphore(kDirectSemaphores); }
   /// "credit of ring channel 3", "posted by rank 7", "EVT_SYNC within servers".
   std::string semaphoreName(uint32_t semaphore) const;
 

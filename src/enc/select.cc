@@ -4,6 +4,7 @@
 
 #include "enc/alg_table.h"
 #include "enc/builder.h"
+#include "enc/direct.h"
 #include "enc/flat.h"
 #include "enc/hier.h"
 #include "enc/p2p.h"
@@ -99,6 +100,14 @@ Result<encChoice> selectPreMulSum(const enc_comm_info& info, const encTask& task
                    {}};
 }
 
+/// Where ranks are no farther from each other than memory is.
+bool takesDirect(const enc_comm_info& info, const encTask& task) {
+  const bool onHost = !info.peers.empty() && info.situation.isHost();
+  const encAlgOptions& options = info.options;
+  const bool isNamed = options.forced || options.allowed != kAllAlgTypes;
+  return onHost && !isNamed && encCheckDirect(info, task).ok();
+}
+
 }  // namespace
 
 const char* encAlgorithmName(encAlgorithm algorithm) {
@@ -109,6 +118,8 @@ const char* encAlgorithmName(encAlgorithm algorithm) {
       return "copy";
     case encAlgorithm::Permute:
       return "permute";
+    case encAlgorithm::Direct:
+      return "direct";
     default:
       return encAlgName(encAlgTypeOf(algorithm));
   }
@@ -126,6 +137,14 @@ Result<encChoice> encSelect(const enc_comm_info& info, const encTask& task) {
     return encChoice{encAlgorithm::Permute, name + ": every rank has one source at most", {}};
   }
   if (info.rank_n == 1) return encChoice{encAlgorithm::Copy, name + ": there is one rank", {}};
+  if (info.options.direct) TRY(encCheckDirect(info, task));
+  if (info.options.direct || takesDirect(info, task)) {
+    return encChoice{encAlgorithm::Direct,
+                     name +
+                         ": all ranks share memory: every input is read, and every output "
+                         "written, once",
+                     {}};
+  }
   if (scalesByRank(task)) return selectPreMulSum(info, task);
   if (isTabled(task.op) && !info.peers.empty()) return selectTabled(info, task);
   if (task.op == encOp::AlltoAll || ours(task) == encAlgorithm::P2p) {
@@ -139,6 +158,7 @@ Result<encProgram> encCompose(const enc_comm_info& info, const encTask& task) {
   const encChoice choice = TRY(encSelect(info, task));
   if (choice.algorithm == encAlgorithm::Copy) return composeCopy(info, task);
   if (choice.algorithm == encAlgorithm::Permute) return encComposePermute(info, task);
+  if (choice.algorithm == encAlgorithm::Direct) return encComposeDirect(info, task);
   if (choice.algorithm == encAlgorithm::P2p) {
     return task.op == encOp::SendRecv ? encComposeSendRecv(info, task)
                                       : encComposeP2pCollective(info, task);

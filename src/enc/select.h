@@ -17,6 +17,7 @@ enum class encAlgorithm : uint8_t {
   P2p = 32,      // pull within a host, staged messages between hosts
   Copy = 33,     // one rank
   Permute = 34,  // pulled within a host, staged between hosts
+  Direct = 35,   // all ranks share memory: each input read once, each output written once
 };
 constexpr encAlgorithm encAlgorithmOf(enc_alg_type alg) {
   return static_cast<encAlgorithm>(alg);
@@ -34,11 +35,14 @@ struct encChoice {
   std::optional<encAlgSelection> selection;  // if the runtime's table was asked
 };
 
-/// AllGather, AllReduce, ReduceScatter and AlltoAll go by the runtime's table where the machine is
-/// known (info.peers), and to info.options.forced if that names an algorithm; but PreMulSum, whose
-/// scalar is each rank's own, is for rings, where ranks multiply their own inputs. Broadcast and
-/// Reduce are chains on rings; everything else goes point to point, and so does AlltoAll where no
-/// mesh is admitted.
+/// On hosts without devices, ranks that share memory take the direct way (enc/direct.h), wherever
+/// that may be, unless options name an algorithm; so they do on devices if options.direct says so.
+///
+/// Else AllGather, AllReduce, ReduceScatter and AlltoAll go by the runtime's table where the
+/// machine is known (info.peers), and to info.options.forced if that names an algorithm; but
+/// PreMulSum, whose scalar is each rank's own, is for rings, where ranks multiply their own inputs.
+/// Broadcast and Reduce are chains on rings; everything else goes point to point, and so does
+/// AlltoAll where no mesh is admitted.
 ///
 /// @error ncclInvalidArgument  info or task are wrong by themselves: see encCheckComm,
 /// encCheckTask;

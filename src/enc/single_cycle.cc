@@ -14,7 +14,6 @@ namespace {
 
 constexpr uint64_t kLine = 64;
 constexpr uint64_t kMinHalf = 8 << 10;  // bytes, by choice: less is not worth its descriptors
-constexpr int kMaxSources = 64;         // of one transfer
 
 uint64_t roundUp(uint64_t bytes, uint64_t unit) {
   return (bytes + unit - 1) / unit * unit;

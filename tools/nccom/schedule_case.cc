@@ -113,7 +113,11 @@ Result<ScheduleCase> makeCase(const ScheduleOptions& options, bool rings) {
   const enc_comm_type scope = made.info.situation.scope();
   made.info.options = TRY(algOptionsOf(params, scope));
   made.switches = algOptionsText(params);
-  if (!options.alg.empty()) made.info.options.forced = TRY(encAlgOf(options.alg, scope));
+  if (!options.alg.empty()) {
+    made.info.options.direct = options.alg == "direct";
+    made.info.options.forced.reset();
+    if (!made.info.options.direct) made.info.options.forced = TRY(encAlgOf(options.alg, scope));
+  }
   return made;
 }
 

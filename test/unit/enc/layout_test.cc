@@ -52,6 +52,8 @@ TEST(Layout, GivesEverySemaphoreItsOwnNumberAndName) {
   }
   for (uint32_t joint = 0; joint < kJointSemaphores; joint++)
     add(layout.jointSemaphore(joint));
+  for (uint32_t round = 0; round < kDirectSemaphores; round++)
+    add(layout.directSemaphore(round));
   EXPECT_EQ(numbers.size(), layout.semaphores());
   EXPECT_EQ(*numbers.rbegin() + 1, layout.semaphores());
   EXPECT_EQ(layout.semaphoreName(layout.semaphores()), "no semaphore");

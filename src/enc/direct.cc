@@ -1,0 +1,157 @@
+#include "enc/direct.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "enc/builder.h"
+#include "enc/flat.h"
+#include "misc/datatype.h"
+
+namespace nccom {
+namespace {
+
+constexpr uint64_t kLine = 64;
+
+bool isComposed(encOp op) {
+  return op == encOp::AllReduce || op == encOp::Reduce || op == encOp::Broadcast ||
+         op == encOp::ReduceScatter || op == encOp::AllGather || op == encOp::AlltoAll;
+}
+
+class Direct {
+ public:
+  Direct(encBuilder& builder, const encStage& stage)
+      : builder_(builder), stage_(stage), queue_(builder.mainQueue(0)) {}
+
+  void compose();
+
+ private:
+  encPart slice() const;
+  void fold(uint64_t at, const encPart& part, const std::vector<int>& to, uint64_t toAt);
+  void exchange();
+  void meet();
+
+  encBuilder& builder_;
+  const encStage& stage_;
+  const size_t queue_;
+};
+
+/// Own share of a message: lines are not shared between slices, whose writers differ.
+encPart Direct::slice() const {
+  const auto n = static_cast<uint64_t>(stage_.n());
+  // Whole elements: their sizes divide a line.
+  const uint64_t share = ((stage_.messageBytes + n - 1) / n + kLine - 1) / kLine * kLine;
+  const uint64_t begin = std::min(stage_.messageBytes, static_cast<uint64_t>(stage_.self) * share);
+  return {begin, std::min(share, stage_.messageBytes - begin)};
+}
+
+/// What all INPUTs have from `at` on. Sums of more sources than a transfer has go on in the first
+/// destination, which may share its INPUT's memory: that is read first.
+void Direct::fold(uint64_t at, const encPart& part, const std::vector<int>& to, uint64_t toAt) {
+  const int first = stage_.n() > kMaxSources ? to[0] : 0;
+  encMove move{.step = encStep::RecvReduceCopy,
+               .bytes = part.bytes,
+               .scaleAll = stage_.scaleInputs,
+               .divide = stage_.divide};
+  for (int i = 0; i < stage_.n(); i++)
+    move.sources.push_back(stage_.in((first + i) % stage_.n(), at));
+  for (const int member : to)
+    move.destinations.push_back(stage_.out(member, toAt));
+  builder_.transfer(queue_, move);
+}
+
+void Direct::exchange() {
+  std::vector<int> all = stage_.ranks;
+  const int self = stage_.self;
+  const auto part = [&](int member) { return stage_.part(member); };
+  switch (stage_.op) {
+    case encOp::AllReduce:
+      fold(slice().begin, slice(), all, slice().begin);
+      break;
+    case encOp::Reduce:
+      fold(slice().begin, slice(), {stage_.root}, slice().begin);
+      break;
+    case encOp::ReduceScatter:
+      fold(part(self).begin, part(self), {self}, 0);
+      break;
+    case encOp::Broadcast:
+    case encOp::AllGather: {
+      const bool gathers = stage_.op == encOp::AllGather;
+      const encPart own = gathers ? part(self) : slice();
+      encMove move{.step = encStep::Send, .bytes = own.bytes};
+      move.sources = {stage_.in(gathers ? self : stage_.root, gathers ? 0 : own.begin)};
+      for (const int member : all)
+        move.destinations.push_back(stage_.out(member, own.begin));
+      builder_.transfer(queue_, move);
+      break;
+    }
+    default:
+      // Ourselves first, then downstream: at any time ranks read from different owners.
+      for (int distance = 0; distance < stage_.n(); distance++) {
+        const int from = (self + distance) % stage_.n();
+        builder_.transfer(queue_, {.step = encStep::Pull,
+                                   .sources = {stage_.in(from, part(self).begin)},
+                                   .destinations = {stage_.out(self, part(from).begin)},
+                                   .bytes = part(self).bytes});
+      }
+      break;
+  }
+}
+
+/// All ranks have finished with each other's buffers.
+void Direct::meet() {
+  const int n = stage_.n();
+  for (int round = 0; 1 << round < n; round++) {
+    const int to = (stage_.self + (1 << round)) % n, from = (stage_.self + n - (1 << round)) % n;
+    const uint32_t semaphore = builder_.layout().directSemaphore(static_cast<uint32_t>(round));
+    builder_.append(queue_, encInc(encStep::Sync, stage_.ranks[to], semaphore));
+    builder_.expect(semaphore);
+    builder_.wait(queue_, encStep::Sync, stage_.ranks[from], semaphore);
+  }
+}
+
+void Direct::compose() {
+  const bool sliced = stage_.op == encOp::AllReduce || stage_.op == encOp::Reduce;
+  const bool root = stage_.self == stage_.root;
+  const encOp op = stage_.op;
+  if (op == encOp::Broadcast ? root : op != encOp::AllGather) builder_.peersReadInputs();
+  if (op == encOp::Reduce ? root : (sliced || op == encOp::Broadcast || op == encOp::AllGather)) {
+    builder_.peersWriteOutputs();
+  }
+  exchange();
+  meet();
+}
+
+}  // namespace
+
+Status encCheckDirect(const enc_comm_info& info, const encTask& task) {
+  if (!isComposed(task.op)) {
+    return fail(ncclInvalidArgument,
+                "direct: %s: want AllReduce, Reduce, Broadcast, ReduceScatter, AllGather or "
+                "AlltoAll",
+                encOpName(task.op));
+  }
+  for (int rank = 1; rank < info.rank_n; rank++) {
+    if (info.sameNode(0, rank)) continue;
+    return fail(ncclInvalidArgument,
+                "direct: rank %d shares no memory with rank 0: want a group that does", rank);
+  }
+  if (task.redOp == kRedOpPreMulSum && encReductionOf(task, info.rank_n).scaleInputs) {
+    return fail(ncclInvalidArgument,
+                "direct: %s: PreMulSum multiplies by a scalar of each rank, but ranks read the "
+                "inputs of others: want ring",
+                encOpName(task.op));
+  }
+  return Ok{};
+}
+
+Result<encProgram> encComposeDirect(const enc_comm_info& info, const encTask& task) {
+  TRY(encCheckComm(info));
+  TRY(encCheckTask(info, task));
+  TRY(encCheckDirect(info, task));
+  encBuilder builder(info, task, "direct");
+  const encStage stage = encFlatStage(info, task);
+  if (stage.messageBytes > 0) Direct(builder, stage).compose();
+  return std::move(builder).finish();
+}
+
+}  // namespace nccom

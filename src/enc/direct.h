@@ -1,0 +1,37 @@
+// The direct composer, for ranks that share memory and are no farther from each other than memory
+// is: every input is read once and every output written once.
+//
+//   operation      | rank r                                                  | read    | written
+//   AllReduce      | folds slice r of all INPUTs into all OUTPUTs            | n S     | n S
+//   Reduce         | folds slice r of all INPUTs into OUTPUT of the root     | n S     | S
+//   Broadcast      | copies slice r of the root's INPUT to all OUTPUTs       | S       | n S
+//   ReduceScatter  | folds part r of all INPUTs into its OUTPUT              | n S     | S
+//   AllGather      | copies its INPUT to part r of all OUTPUTs               | S       | n S
+//   AlltoAll       | copies its part of each INPUT to its OUTPUT             | n S     | n S
+//
+// read and written are totals over all n ranks; S are the bytes of the operation's largest buffer,
+// for AllReduce, Reduce and Broadcast of the message. A ring reads and writes about twice as much
+// and more; its steps depend on each other.
+//
+// Naming a peer's buffers waits for its launch, so nobody has to say that it has come. In the end
+// all ranks meet, as nobody may touch a buffer after its owner has gone: in round i of
+// ceil(log2 n), rank r tells rank r + 2^i and hears of rank r - 2^i (Hensgen, Finkel and Manber,
+// Two algorithms for barrier synchronization, 1988). Each semaphore has one raiser for ever.
+#pragma once
+
+#include "enc/comm_info.h"
+#include "enc/program.h"
+#include "enc/task.h"
+#include "misc/result.h"
+
+namespace nccom {
+
+/// Whether it composes the operation on this group: all ranks share memory.
+/// @error ncclInvalidArgument  the rule that is broken, and by what
+Status encCheckDirect(const enc_comm_info& info, const encTask& task);
+
+/// This rank's program. Slices begin on cache lines of the message; those behind its end are empty.
+/// @error ncclInvalidArgument  as encCheckDirect; info or task are wrong by themselves
+Result<encProgram> encComposeDirect(const enc_comm_info& info, const encTask& task);
+
+}  // namespace nccom
