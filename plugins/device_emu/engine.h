@@ -92,6 +92,7 @@ class Engine : public ScheduleClient {
   // helpers
   bool join(Waiter& waiter);
   void leave(Context& context);
+  static bool isPromoted(const Waiter& waiter);
   static bool waitForPlace(Waiter& waiter);
   void rest(Lease& lease, Waiter& waiter);
   void sit(Waiter& waiter);
@@ -115,10 +116,10 @@ class Engine : public ScheduleClient {
   Doorbell& doorbell_;
   const EngineLimits limits_;
   std::atomic<uint64_t> generation_{1};
-  std::atomic<uint32_t> places_{1};     // how many may work at a time
-  std::atomic<uint32_t> competing_{1};  // ranks of this host, seen from our communicators
-  std::atomic<uint32_t> idleRounds_{0};
-  std::atomic<int64_t> spinNs_{0};          // how long it has proved useful to spin
+  std::atomic<uint32_t> places_{1};         // how many may work at a time
+  std::atomic<uint32_t> competing_{1};      // ranks of this host, seen from our communicators
+  std::atomic<int64_t> spinNs_{200'000};    // how long it has proved useful to spin
+  std::atomic<uint32_t> busyRounds_{0};     // waits in which nobody yields
   std::atomic<uint32_t> awake_{0};          // threads at work, as opposed to asleep
   std::atomic<uint32_t> benched_{0};        // threads that share() could wake; a hint
   std::atomic<Waiter*> listener_{nullptr};  // the helper that sleeps at the doorbell

@@ -45,47 +45,73 @@ struct Engine::Lease {
   std::unique_ptr<Context> context;
 };
 
-/// How long to keep looking before going to sleep. Not at all where the ranks of the host outnumber
-/// its cores. Elsewhere as long as it helps: who spins on the core that its partner needs waits in
-/// vain, so the time is halved with every vain wait and doubled with every other; now and then it
-/// is tried again. Nobody yields: on a busy machine that is to queue up behind every other program,
-/// while a sleeper that is woken goes before them.
+/// How long to keep looking before going to sleep, and how: to be woken takes longer than most
+/// waits.
+///
+/// Where the ranks of the host have a core each, a thread spins. Who spins on the core that its
+/// partner needs waits in vain, so the time is halved with every vain wait and doubled with every
+/// other; but never below what it takes to wake a sleeper: two that have once slept would else
+/// never find back to spinning. Where ranks outnumber cores, it yields to them; but if a yield
+/// takes as long as a slice of some other program, then it sleeps for a while instead: on a busy
+/// machine to yield is to queue up behind every other program, while a sleeper that is woken goes
+/// before them.
 class Engine::Idle {
  public:
   explicit Idle(Engine& engine) : engine_(engine) {}
 
   /// There was something to do.
   void found() {
-    if (looks_ > 0) adapt(std::min(kMost, std::max(limit_ * 2, kLeast)));
+    if (looks_ > 0 && !isCrowded()) adapt(std::min(kMost, limit_ * 2));
     looks_ = 0;
   }
 
   /// @return false: time to sleep
   bool spin() {
-    if (engine_.competing_.load(std::memory_order_relaxed) > engine_.limits_.cores) return false;
+    const bool crowded = isCrowded();
     if (looks_++ == 0) {
       since_ = Clock::now();
-      limit_ = nanoseconds(engine_.spinNs_.load(std::memory_order_relaxed));
-      const uint32_t round = engine_.idleRounds_.fetch_add(1, std::memory_order_relaxed);
-      if (round % kRetry == 0) limit_ = kMost;
+      limit_ = crowded ? yieldTime() : nanoseconds(engine_.spinNs_.load(std::memory_order_relaxed));
     }
-    if (Clock::now() - since_ < limit_) {
-      pause();
+    const Clock::time_point now = Clock::now();
+    if (now - since_ < limit_) {
+      if (crowded) {
+        yield(now);
+      } else {
+        pause();
+      }
       return true;
     }
-    adapt(limit_ / 2 < kLeast ? nanoseconds(0) : limit_ / 2);
+    if (!crowded) adapt(std::max(kLeast, limit_ / 2));
     looks_ = 0;
     return false;
   }
 
  private:
   using nanoseconds = std::chrono::nanoseconds;
-  static constexpr nanoseconds kMost = std::chrono::microseconds(40);  // several context switches
-  static constexpr nanoseconds kLeast = std::chrono::microseconds(1);
-  static constexpr uint32_t kRetry = 64;
+  static constexpr nanoseconds kMost = std::chrono::microseconds(400);
+  static constexpr nanoseconds kLeast = std::chrono::microseconds(100);  // to wake a sleeper
+  static constexpr nanoseconds kYield = std::chrono::milliseconds(1);
+  static constexpr nanoseconds kSlice = std::chrono::microseconds(700);  // of another program
+  static constexpr uint32_t kBusyRounds = 32;
 
-  // relaxed: a measure, shared by the threads of the engine
+  // relaxed, here and below: measures, shared by the threads of the engine
+  bool isCrowded() const {
+    return engine_.competing_.load(std::memory_order_relaxed) > engine_.limits_.cores;
+  }
   void adapt(nanoseconds limit) { engine_.spinNs_.store(limit.count(), std::memory_order_relaxed); }
+
+  nanoseconds yieldTime() {
+    const uint32_t rounds = engine_.busyRounds_.load(std::memory_order_relaxed);
+    if (rounds == 0) return kYield;
+    engine_.busyRounds_.store(rounds - 1, std::memory_order_relaxed);
+    return nanoseconds(0);
+  }
+
+  void yield(Clock::time_point before) {
+    std::this_thread::yield();
+    if (Clock::now() - before < kSlice) return;
+    engine_.busyRounds_.store(kBusyRounds, std::memory_order_relaxed);
+  }
 
   static void pause() {
 #if defined(__x86_64__) || defined(__i386__)

@@ -37,7 +37,7 @@ void Engine::help(Schedule& schedule, Waiter& waiter) {
     bool placed = join(waiter);
     while (!waiter.done.load(std::memory_order_acquire)) {  // pairs with W1
       if (!placed) {
-        placed = waitForPlace(waiter);
+        placed = isPromoted(waiter) || (!idle.spin() && waitForPlace(waiter));
       } else if (work(*lease.context)) {
         idle.found();
       } else if (!waiter.done.load(std::memory_order_acquire) && !idle.spin()) {
@@ -112,15 +112,18 @@ void Engine::promote() {
   waiter.bench.notify();
 }
 
+bool Engine::isPromoted(const Waiter& waiter) {
+  return waiter.promoted.load(std::memory_order_seq_cst);
+}
+
 bool Engine::waitForPlace(Waiter& waiter) {
   const EventCount::Key key = waiter.bench.prepareWait();
-  if (waiter.done.load(std::memory_order_seq_cst) ||
-      waiter.promoted.load(std::memory_order_seq_cst)) {
+  if (waiter.done.load(std::memory_order_seq_cst) || isPromoted(waiter)) {
     waiter.bench.cancelWait();
   } else {
     waiter.bench.commitWait(key, kBenchTime);
   }
-  return waiter.promoted.load(std::memory_order_seq_cst);
+  return isPromoted(waiter);
 }
 
 /// Sleeps: at the doorbell if nobody else does, else on the bench.
