@@ -337,8 +337,10 @@ Result<Op*> Comm::prepare(void* handle, const nccomLaunch_v1& launch) {
   op.divisor = launch.divisor;
   op.signature = launch.signature;
   const std::string_view name = launch.name != nullptr ? launch.name : "unnamed operation";
-  op.name = {};
-  memcpy(op.name.data(), name.data(), std::min(name.size(), kNameBytes - 1));
+  if (name != op.name.data()) {
+    op.name = {};
+    memcpy(op.name.data(), name.data(), std::min(name.size(), kNameBytes - 1));
+  }
   // relaxed: for reports
   Board& board = page_->board;
   board.launchedName.store(op.name.data());

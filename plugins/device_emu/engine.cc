@@ -47,6 +47,7 @@ Engine::~Engine() {
     worker->bench.notify();
     worker->thread.join();
   }
+  dropSpare();
 }
 
 // ---- communicators ------------------------------------------------------------------------------
@@ -64,11 +65,28 @@ void Engine::add(const std::shared_ptr<Comm>& comm) {
 }
 
 void Engine::remove(const Comm& comm) {
+  {
+    const std::lock_guard lock(roster_);
+    auto list = std::make_shared<CommList>(*comms_);
+    std::erase_if(*list, [&](const auto& other) { return other.get() == &comm; });
+    comms_ = std::move(list);
+    generation_.fetch_add(1, std::memory_order_acq_rel);
+  }
+  dropSpare();
+}
+
+/// To those that know no communicators.
+void Engine::giveBack(std::unique_ptr<Context> context) {
+  context->comms.reset();
+  context->generation = 0;
   const std::lock_guard lock(roster_);
-  auto list = std::make_shared<CommList>(*comms_);
-  std::erase_if(*list, [&](const auto& other) { return other.get() == &comm; });
-  comms_ = std::move(list);
-  generation_.fetch_add(1, std::memory_order_acq_rel);
+  contexts_.push_back(std::move(context));
+}
+
+void Engine::dropSpare() {
+  // acq_rel, pairs with ~Lease()
+  std::unique_ptr<Context> spare(spare_.exchange(nullptr, std::memory_order_acq_rel));
+  if (spare != nullptr) giveBack(std::move(spare));
 }
 
 std::shared_ptr<const CommList> Engine::comms() const {
@@ -232,7 +250,7 @@ void Engine::launched(Comm& comm, uint64_t volume) {
   }
   if (!more) return;
   // Long enough to be worth waking a worker, whoever comes next.
-  if (volume > kInlineBytes) giveUpReserved();
+  if (volume > kWorthWaking) giveUpReserved();
   doorbell_.ring();
 }
 

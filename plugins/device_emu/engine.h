@@ -45,6 +45,8 @@ class Engine : public ScheduleClient {
   static constexpr uint64_t kForeignTile = 256 << 10;
   /// A launch of at most this volume is executed by the launching thread as far as it goes.
   static constexpr uint64_t kInlineBytes = 64 << 10;
+  /// A launch of this volume takes longer than the nap of the sentry, who would find it.
+  static constexpr uint64_t kWorthWaking = 16 << 20;
 
   Engine(Doorbell& doorbell, const EngineLimits& limits);
   ~Engine() override;
@@ -86,6 +88,8 @@ class Engine : public ScheduleClient {
   static bool runnable(const Comm& comm);
   static bool network(Comm& comm);
   void refresh(Context& context);
+  void giveBack(std::unique_ptr<Context> context);
+  void dropSpare();
   void watch(Context& context);
   static std::chrono::nanoseconds sleepTime(const Context& context);
 
@@ -126,6 +130,9 @@ class Engine : public ScheduleClient {
   std::atomic<bool> workerListens_{false};
   std::atomic<bool> stop_{false};
   std::atomic<int64_t> watchAtNs_{0};
+
+  // A context that knows the list of communicators, for whoever comes next; its owner.
+  std::atomic<Context*> spare_{nullptr};
 
   mutable std::mutex roster_;  // guards all below
   std::shared_ptr<const CommList> comms_;

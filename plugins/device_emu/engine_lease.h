@@ -14,10 +14,13 @@ namespace nccom::emu {
 /// A context for the calling thread.
 struct Engine::Lease {
   explicit Lease(Engine& owner) : engine(owner) {
+    // acquire, pairs with ~Lease()
+    context.reset(engine.spare_.exchange(nullptr, std::memory_order_acquire));
+    if (context != nullptr && context->generation == engine.generation()) return;
     const std::lock_guard lock(engine.roster_);
-    if (engine.contexts_.empty()) {
+    if (context == nullptr && engine.contexts_.empty()) {
       context = std::make_unique<Context>();
-    } else {
+    } else if (context == nullptr) {
       context = std::move(engine.contexts_.back());
       engine.contexts_.pop_back();
     }
@@ -25,10 +28,19 @@ struct Engine::Lease {
     context->generation = engine.generation();
   }
   ~Lease() {
-    forget();
     context->budgetBytes = UINT64_MAX;
-    const std::lock_guard lock(engine.roster_);
-    engine.contexts_.push_back(std::move(context));
+    context->nHints = 0;
+    context->again = false;
+    if (context->comms == nullptr) {
+      engine.giveBack(std::move(context));
+      return;
+    }
+    const uint64_t generation = context->generation;
+    // release: what we did with it. Whoever changes the list raises its number and then takes the
+    // spare away: if that was before, acquire brings us the new number.
+    context.reset(engine.spare_.exchange(context.release(), std::memory_order_acq_rel));
+    if (context != nullptr) engine.giveBack(std::move(context));
+    if (generation != engine.generation()) engine.dropSpare();
   }
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;

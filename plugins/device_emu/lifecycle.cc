@@ -286,8 +286,9 @@ class Finish {
       (void)runtime.hbm().free(staged.copy);
     op_.staged.clear();
     op_.program.reset();
-    for (QueueRun& run : comm_.runs)
-      run.finished.store(true, std::memory_order_release);
+    const uint32_t n = comm_.nQueues.load(std::memory_order_relaxed);  // ours, or of the one before
+    for (uint32_t i = 0; i < n; i++)
+      comm_.runs[i].finished.store(true, std::memory_order_release);
     comm_.startCell.store(nullptr, std::memory_order_relaxed);
     comm_.page().board.ended.store(op_.opCount, std::memory_order_relaxed);
     runtime.schedule().ended(op_, status);
@@ -297,9 +298,12 @@ class Finish {
   Op& op_;
 };
 
+/// Whoever holds the lock of another queue than the operation's has come late: it finds that queue
+/// finished, and touches nothing.
 bool queueHeld(const Comm& comm) {
-  for (const LockCell& lock : comm.page().locks) {
-    if (lock.held.load(std::memory_order_seq_cst) != 0) return true;
+  const uint32_t n = comm.nQueues.load(std::memory_order_relaxed);
+  for (uint32_t i = 0; i < n; i++) {
+    if (comm.page().locks[i].held.load(std::memory_order_seq_cst) != 0) return true;
   }
   return false;
 }

@@ -208,10 +208,16 @@ Result<void*> Hbm::alloc(size_t bytes) {
 
 Status Hbm::checkUse(const void* address, uint64_t bytes) const {
   if (!contains(address, 1)) return Ok{};
-  std::optional<Range> block;
-  {
+  thread_local Remembered<Range> found;
+  const uint64_t offset = offsetOf(address);
+  std::optional<Range> block = found.find(gone_, [offset](const Range& range) {
+    return offset >= range.offset && offset - range.offset < range.bytes;
+  });
+  if (!block) {
+    const uint64_t epoch = gone_.now();
     const std::lock_guard lock(mutex_);
-    block = ranges_.find(offsetOf(address));
+    block = ranges_.find(offset);
+    if (block) found.keep(epoch, *block);
   }
   if (!block) {
     return fail(ncclInvalidArgument, "device memory at %p is not allocated (freed before?)",
@@ -244,6 +250,7 @@ Status Hbm::free(void* address) {
       return fail(ncclInvalidArgument,
                   "device memory: free of %p, which is not allocated (freed before?)", address);
     }
+    gone_.next();
   }
   // Between release and reuse nobody can get the block: its pages go unseen. If the kernel refuses,
   // they stay for the next owner.

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <string>
 
+#include "plugins/device_emu/epoch.h"
 #include "plugins/device_emu/owned.h"
 #include "plugins/device_emu/ranges.h"
 #include "plugins/device_emu/status.h"
@@ -121,6 +122,7 @@ class Hbm {
 
   mutable std::mutex mutex_;  // guards ranges_ and uncheckedBytes_
   Ranges ranges_;
+  Epoch gone_;                   // of blocks
   uint64_t uncheckedBytes_ = 0;  // handed out since memoryLeft_ was last asked
 };
 

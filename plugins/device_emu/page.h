@@ -32,6 +32,7 @@ class SharedText {
   void store(std::string_view text) {
     char bytes[kBytes] = {};
     memcpy(bytes, text.data(), text.size() < kBytes - 1 ? text.size() : kBytes - 1);
+    if (holds(bytes)) return;
     const uint32_t version = version_.load(std::memory_order_relaxed);
     // T1 seq_cst: odd before the words change, T2 release: even after; pair with T3 and T4
     version_.store(version + 1, std::memory_order_seq_cst);
@@ -62,6 +63,17 @@ class SharedText {
  private:
   static constexpr size_t kWords = kBytes / 8;
   static_assert(kBytes % 8 == 0);
+
+  /// relaxed: what the writer itself has stored
+  bool holds(const char* bytes) const {
+    for (size_t i = 0; i < kWords; i++) {
+      uint64_t word;
+      memcpy(&word, bytes + i * 8, 8);
+      if (words_[i].load(std::memory_order_relaxed) != word) return false;
+    }
+    return true;
+  }
+
   std::atomic<uint32_t> version_;
   std::atomic<uint64_t> words_[kWords];
 };

@@ -67,7 +67,8 @@ Result<Stream*> streamOf(Runtime& runtime, void* handle, int device) {
 }
 
 Status synchronize(Runtime& runtime, Stream& stream) {
-  if (!runtime.schedule().idle(stream)) runtime.help(runtime.schedule().untilDrained(stream));
+  if (auto status = runtime.schedule().takeErrorIfIdle(stream)) return std::move(*status);
+  runtime.help(runtime.schedule().untilDrained(stream));
   return runtime.schedule().takeError(stream);
 }
 

@@ -1,6 +1,7 @@
 #include "plugins/device_emu/stream.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "plugins/device_emu/comm.h"
 #include "plugins/device_emu/op.h"
@@ -27,8 +28,13 @@ Stream* Schedule::defaultStream(int device) {
 }
 
 bool Schedule::knows(const void* stream) const {
+  thread_local Remembered<const void*> found;
+  if (found.find(gone_, [stream](const void* known) { return known == stream; })) return true;
+  const uint64_t epoch = gone_.now();
   const std::lock_guard lock(mutex_);
-  return streams_.contains(stream);
+  if (!streams_.contains(stream)) return false;
+  found.keep(epoch, stream);
+  return true;
 }
 
 Status Schedule::destroyStream(Stream* stream) {
@@ -39,6 +45,7 @@ Status Schedule::destroyStream(Stream* stream) {
                 stream->device);
   }
   streams_.erase(stream);
+  gone_.next();
   return Ok{};
 }
 
@@ -167,6 +174,12 @@ Status Schedule::takeError(Stream& stream) {
   Status error = std::move(stream.error);
   stream.error = Ok{};
   return error;
+}
+
+std::optional<Status> Schedule::takeErrorIfIdle(Stream& stream) {
+  const std::lock_guard lock(mutex_);
+  if (!stream.items.empty()) return std::nullopt;
+  return std::exchange(stream.error, Status(Ok{}));
 }
 
 void Schedule::add(Waiter& waiter) {

@@ -9,9 +9,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "plugins/device_emu/epoch.h"
 #include "plugins/device_emu/eventcount.h"
 #include "plugins/device_emu/status.h"
 
@@ -103,6 +105,8 @@ class Schedule {
   bool idle(const Comm& comm) const;
   /// The first failure since the last call.
   Status takeError(Stream& stream);
+  /// The same if the stream is empty; else nothing.
+  std::optional<Status> takeErrorIfIdle(Stream& stream);
 
   /// Waiters; the predicates look at what the mutex guards.
   void add(Waiter& waiter);
@@ -122,6 +126,7 @@ class Schedule {
   ScheduleClient& client_;
   mutable std::mutex mutex_;  // guards all below, Stream, Event, and Comm's pending operations
   std::map<const void*, std::unique_ptr<Stream>> streams_;
+  Epoch gone_;  // of streams
   std::map<int, Stream*> defaults_;
   std::vector<Waiter*> waiters_;
 };

@@ -112,7 +112,7 @@ Status submit(const CollectiveCall& call) {
                 call.root, comm->nRanks() - 1);
   }
   TRY(checkBuffers(call, comm->rank(), static_cast<size_t>(comm->nRanks())));
-  return groupAdd(TRY(bound(*comm, call)));
+  return groupAdd(*comm, TRY(bound(*comm, call)));
 }
 
 Status submit(const MessageCall& call) {

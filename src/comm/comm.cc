@@ -22,8 +22,10 @@ Communicator::~Communicator() {
 }
 
 Status Communicator::usable() {
+  // acquire: a state that has changed is looked at with the mutex held
+  if (state_.load(std::memory_order_acquire) == CommState::Ready) return Ok{};
   const std::lock_guard lock(mutex_);
-  switch (state_) {
+  switch (state_.load(std::memory_order_relaxed)) {
     case CommState::Ready:
       return Ok{};
     case CommState::Failed:

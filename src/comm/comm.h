@@ -129,7 +129,7 @@ class Communicator {
 
   std::mutex
       mutex_;  // guards state_, error_, redOps_, registrations_; while joining also the parts
-  CommState state_ = CommState::Ready;
+  std::atomic<CommState> state_{CommState::Ready};  // changed with the mutex held
   Error error_{ncclSuccess, ""};
   std::vector<UserRedOp> redOps_;
   std::vector<std::unique_ptr<Registration>> registrations_;

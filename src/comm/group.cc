@@ -134,11 +134,10 @@ void groupFailed(const Error& error) {
   if (group.depth > 0 && !group.error) group.error = error;
 }
 
-Status groupAdd(const CollectiveCall& call) {
+Status groupAdd(Communicator& comm, const CollectiveCall& call) {
   if (group.depth == 0) {  // the common case copies nothing
-    const auto comm = TRY(commOf(call.comm));
-    if (!comm->connected(call)) TRY(comm->connect(call));
-    return comm->launch(call);
+    if (!comm.connected(call)) TRY(comm.connect(call));
+    return comm.launch(call);
   }
   group.collectives.push_back(call);
   return Ok{};

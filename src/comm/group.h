@@ -9,6 +9,8 @@
 
 namespace nccom {
 
+class Communicator;
+
 Status groupStart();
 
 /// Ends a level; the outermost runs what was collected: communicators are created first, side by
@@ -25,7 +27,8 @@ bool groupActive();
 void groupFailed(const Error& error);
 
 /// Adds a call; outside a group it runs at once.
-Status groupAdd(const CollectiveCall& call);
+/// @param comm  call.comm's
+Status groupAdd(Communicator& comm, const CollectiveCall& call);
 Status groupAdd(const MessageCall& call);
 
 /// Adds the creation of a communicator: `create` blocks until all ranks have come. Inside a group

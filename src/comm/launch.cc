@@ -184,6 +184,7 @@ Result<Launcher::Loaded> Launcher::load(const encTask& task) {
 }
 
 Result<Launcher::Loaded*> Launcher::find(const encTask& task) {
+  if (!recent_.empty() && recent_.front().first == task) return &recent_.front().second;
   const auto found = programs_.find(task);
   if (found != programs_.end()) {
     recent_.splice(recent_.begin(), recent_, found->second);
