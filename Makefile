@@ -3,7 +3,8 @@
 #   check       install, build, run all tests; the last line is 'N passed, N failed'
 #   verify-all  verifies the programs of every platform, group and algorithm, and runs each algorithm
 #   topo-golden compares our topologies with NCCL's, bench-topo times the searches, if a corpus is there
-#   all deps bench asan tsan ubsan fuzz lint format install clean
+#   bench       all-reduce against plain copies; bench-compose: programs of very large groups
+#   all deps asan tsan ubsan fuzz lint format install clean
 SHELL   := /bin/bash -o pipefail
 BUILD   ?= build$(if $(SAN),/$(SAN))$(if $(DEBUG),/debug)
 PREFIX  ?= /usr/local
@@ -61,6 +62,11 @@ $(BUILD)/bin/nccom-params: $(BUILD)/obj/tools/params.o $(call objects,$(wildcard
 	$(Q)$(LINK) $^ -o $@
 
 $(BUILD)/bin/nccom: $(BUILD)/obj/tools/nccom/main.o $(TOOL) $(call objects,$(wildcard src/misc/*.cc src/graph/*.cc src/enc/*.cc) src/comm/places.cc)
+	@echo "LD  $@"
+	$(Q)mkdir -p $(@D)
+	$(Q)$(LINK) $^ $(CORELIBS) -o $@
+
+$(BUILD)/bin/compose_bench: $(BUILD)/obj/test/bench/compose_bench.o $(call objects,$(wildcard src/misc/*.cc src/graph/*.cc src/enc/*.cc))
 	@echo "LD  $@"
 	$(Q)mkdir -p $(@D)
 	$(Q)$(LINK) $^ $(CORELIBS) -o $@
@@ -144,6 +150,10 @@ verify-all: tests
 bench: all $(BUILD)/bin/all_reduce_bench
 	$(BUILD)/bin/all_reduce_bench
 
+# Programs of up to 65,536 ranks: fails if composing or verifying takes longer than promised.
+bench-compose: $(BUILD)/bin/compose_bench
+	$(BUILD)/bin/compose_bench
+
 # NCCL's topology files and answers, of which compare.py makes a table; another folder: TOPO_CORPUS=
 TOPO_CORPUS ?= $(or $(LIBNCCOM_TOPO_CORPUS),../shared/topo)
 topo-golden: $(BUILD)/bin/nccom
@@ -208,5 +218,5 @@ clean:
 	rm -rf build
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
-.PHONY: all tests check quickstart deps bench verify-all topo-golden bench-topo asan tsan ubsan fuzz lint docs format install clean
+.PHONY: all tests check quickstart deps bench bench-compose verify-all topo-golden bench-topo asan tsan ubsan fuzz lint docs format install clean
 .PRECIOUS: $(BUILD)/obj/%.o
