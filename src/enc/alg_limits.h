@@ -70,7 +70,9 @@ struct encWindow {
 /// The windows that apply in a situation, of all algorithms, in slot order.
 std::vector<encWindow> encWindows(const encAlgCase& c);
 
-/// The kind of mesh that would be built. Invalid: none.
+/// The kind of mesh that would be built. Invalid: none. The runtime's dispatch by family; where its
+/// condition for Trainium2 reads as "a rank a node", which has no chip to share, this is of one
+/// node.
 enc_alg_mesh_type encMeshType(const encSituation& situation);
 
 /// 1 node x devices: RDH's upper end. 56 MB on 16 devices with a buffer of 40 MB.

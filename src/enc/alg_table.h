@@ -38,7 +38,9 @@ const char* encAlgName(enc_alg_type alg);
 /// @error ncclInvalidArgument  unknown; the message lists the known ones
 Result<enc_alg_type> encAlgOf(const std::string& name, enc_comm_type scope);
 
-/// A kind of machine on which meshes are known to work, and what of groups there.
+/// A kind of machine on which meshes are known to work, and what of groups there. The runtime has
+/// such arms too, by family, LNC and ranks of a node; only Inferentia2's numbers, those of switched
+/// racks and the most nodes are its own, the others are the sizes that platforms can be cut into.
 struct encMeshArm {
   const char* machine;
   bool (*is)(const encSituation&);

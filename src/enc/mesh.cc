@@ -5,13 +5,12 @@
 #include "enc/alg_table.h"
 #include "enc/flat.h"
 #include "enc/mesh_compose.h"
+#include "enc/mesh_meet.h"
 #include "enc/mesh_walk.h"
 #include "enc/situation_of.h"
 
 namespace nccom {
 namespace {
-
-using Event = enc_mesh_event_type;
 
 Status checkStage(const encStage& stage, const encMeshGeometry& geometry) {
   if (stage.n() != geometry.n() || stage.self != geometry.self) {
@@ -27,14 +26,6 @@ Status checkStage(const encStage& stage, const encMeshGeometry& geometry) {
   return Ok{};
 }
 
-void meet(encBuilder& builder, const encStage& stage, const enc_alg_mesh_subtype& subtype,
-          Event barrier) {
-  encMeshWalk walk(builder, stage, subtype);
-  walk.barrier(barrier);
-  // Ends the pass, so that the barrier's count is settled.
-  if (barrier == Event::EVT_FUNCTION_BARRIER_LAST_COLL) walk.barrier(Event::EVT_SYNC);
-}
-
 }  // namespace
 
 Status encStageMesh(encBuilder& builder, const encStage& stage, const encMeshGeometry& geometry,
@@ -43,16 +34,16 @@ Status encStageMesh(encBuilder& builder, const encStage& stage, const encMeshGeo
   const encMeshPlan plan = TRY(encBuildMesh(geometry, encMeshUse::of(stage)));
   const enc_alg_mesh_subtype& subtype = *TRY(
       encMeshSubtypeFor(plan.mesh, encOpTypeOf(stage.op), stage.messageBytes, options.singleStep));
-  if (options.firstBarrier) {
-    meet(builder, stage, subtype, Event::EVT_FUNCTION_BARRIER_FIRST_COLL);
-  }
-  if (stage.messageBytes > 0) {
+  encMeshWalk walk(builder, stage, subtype);
+  const bool isEmpty = stage.messageBytes == 0;
+  encMeetFirst(walk, options, isEmpty);
+  if (!isEmpty) {
     const bool isBetween =
         plan.mesh.mesh_type == enc_alg_mesh_type::FullMesh && geometry.situation.node_n > 1;
     TRY(isBetween ? encComposeMeshByNet(builder, stage, plan, subtype)
                   : encComposeMeshByMemory(builder, stage, plan, subtype));
   }
-  if (options.lastBarrier) meet(builder, stage, subtype, Event::EVT_FUNCTION_BARRIER_LAST_COLL);
+  encMeetLast(walk, options, isEmpty);
   return Ok{};
 }
 

@@ -10,6 +10,8 @@ using Trigger = encMeshTrigger;
 
 namespace {
 
+constexpr int kProxyArrivals = 2;  // of an event that goes over the network, at its proxy
+
 std::vector<int> only(const std::vector<int>& members, auto&& keeps) {
   std::vector<int> kept;
   for (const int member : members) {
@@ -80,6 +82,7 @@ enc_alg_mesh encEmptyMesh(const encMeshGeometry& g, const encMeshUse& use, enc_a
   mesh.group_id = g.chip[g.self];
   mesh.num_groups = groups;
   mesh.use_net = g.usesNet();
+  mesh.double_buffer = use.doubleBuffer;
   mesh.buffer_max = std::min(g.options.meshBufferBytes, use.workBytes);
   mesh.max_chbuf_space_per_group = mesh.buffer_max / static_cast<uint64_t>(std::max(groups, 1));
   mesh.max_chbuf_space_per_rank = mesh.buffer_max / static_cast<uint64_t>(g.n());
@@ -91,7 +94,7 @@ encMeshBuilder::encMeshBuilder(const encMeshGeometry& geometry, const encMeshUse
     : geometry_(geometry), use_(use), plan_(plan) {
   for (int k = 1; k < geometry.n(); k++) {
     const int member = (geometry.self + k) % geometry.n();
-    if (geometry.peers[member].shares) others_.push_back(member);
+    (geometry.peers[member].shares ? others_ : net_).push_back(member);
   }
 }
 
@@ -121,14 +124,18 @@ encMeshBuilder& encMeshBuilder::begin(const std::string& name, const std::string
 }
 
 encMeshBuilder& encMeshBuilder::add(enc_mesh_event event) {
-  if (plan_.mesh.use_net && event.trigger == Trigger::Dma) event.proxy_wait_val = 2;
+  if (event.evt_type == Event::EVT_INTER_GRP_BRDCST && !net_.empty()) {
+    event.net_neighbor_grp = net_;
+    event.wait_val += static_cast<int>(net_.size());
+    event.proxy_wait_val = kProxyArrivals;
+  }
   if (status_.ok()) status_ = encAddMeshEvent(subtype_, std::move(event));
   return *this;
 }
 
 encMeshBuilder& encMeshBuilder::handshakes(enc_mesh_event_type local, enc_mesh_event_type global,
                                            const std::vector<int>& needed) {
-  const std::vector<int>& with = use_.first ? needed : others_;
+  const std::vector<int>& with = use_.meets() ? others_ : needed;
   const auto near = [&](int m) { return geometry_.peers[m].isNeighbor; };
   const std::vector<int> neighbors = only(with, near);
   const std::vector<int> rest = only(with, [&](int m) { return !near(m); });
@@ -165,7 +172,7 @@ encMeshBuilder& encMeshBuilder::byTeams(encOpMask ops) {
   handshakes(Event::EVT_LOCAL_HNDSHK, Event::EVT_GLOBAL_HNDSHK,
              combines ? counterparts() : std::vector<int>{});
   if (reduces && combines) {
-    data(Event::EVT_REDUCE_COPY, counterparts(), counterparts(), teams.size());
+    data(Event::EVT_REDUCE_COPY, counterparts(), counterparts());
   } else if (reduces) {
     nothing(Event::EVT_REDUCE_COPY);
   }
@@ -201,8 +208,8 @@ encMeshBuilder& encMeshBuilder::inOneStep() {
 
 encMeshBuilder& encMeshBuilder::byHalves() {
   subtype_.is_single_step_mesh = true;
-  return signals(Event::EVT_LOCAL_HNDSHK, use_.first ? std::vector<int>{} : others_)
-      .data(Event::EVT_REDUCE_COPY, {}, {}, 2)
+  return signals(Event::EVT_LOCAL_HNDSHK, use_.meets() ? others_ : std::vector<int>{})
+      .data(Event::EVT_REDUCE_COPY, {}, {})
       .sync();
 }
 

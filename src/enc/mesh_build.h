@@ -22,6 +22,9 @@ struct encMeshUse {
   bool first = true;         // buffers of a launched operation may be touched at once
   bool writesOthers = true;  // OUTPUT of others may be written
   uint64_t workBytes = 0;    // of work area
+  bool doubleBuffer = true;  // see enc_alg_mesh
+  /// Members meet before they touch each other's buffers, whichever those are.
+  bool meets() const { return !first || !doubleBuffer; }
   static encMeshUse of(const encStage& stage) {
     return {stage.first, stage.writesOthers(), stage.workBytes};
   }
@@ -92,7 +95,7 @@ class encMeshBuilder {
   encMeshBuilder& begin(const std::string& name, const std::string& window, encOpMask ops);
   enc_alg_mesh_subtype& subtype() { return subtype_; }
   /// Handshakes with `needed`, whose work areas or buffers we touch, or who touch ours: neighbours
-  /// by the local one, the rest by the global one. Of a stage that is not the first, with all.
+  /// by the local one, the rest by the global one. Where members meet at any rate, with all.
   encMeshBuilder& handshakes(enc_mesh_event_type local, enc_mesh_event_type global,
                              const std::vector<int>& needed);
   /// Transfers, whose arrivals at `destinations` are awaited.
@@ -119,7 +122,7 @@ class encMeshBuilder {
   const encMeshGeometry& geometry_;
   const encMeshUse use_;
   encMeshPlan& plan_;
-  std::vector<int> others_;
+  std::vector<int> others_, net_;  // that share memory with us, or not
   enc_alg_mesh_subtype subtype_;
   Status status_ = Ok{};
 };

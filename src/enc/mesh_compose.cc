@@ -4,8 +4,8 @@
 #include <functional>
 #include <utility>
 
+#include "enc/mesh_passes.h"
 #include "enc/mesh_walk.h"
-#include "misc/check.h"
 
 namespace nccom {
 namespace {
@@ -15,10 +15,7 @@ using Event = enc_mesh_event_type;
 constexpr uint64_t kLine = 64;
 constexpr int kMaxFolded = 64;  // sources of a transfer of the device
 
-/// What a pass does of each part: `bytes` from `begin` on, as far as the part goes.
-struct Pass {
-  uint64_t begin = 0, bytes = 0;
-};
+using Pass = encMeshPass;
 
 class Composer {
  public:
@@ -46,8 +43,9 @@ class Composer {
 
   // Passes.
   template <class Body>
-  void passes(uint64_t step, uint64_t least, uint64_t most, const Body& body);
-  void setStride(uint64_t bytes);
+  void passes(uint64_t step, const Body& body) {
+    encMeshPasses(walk_.builder(), stage_, parts_, step, body);
+  }
   void handshake();
   void declare(const encPages& pages);
   void sync() { walk_.barrier(Event::EVT_SYNC); }
@@ -58,7 +56,7 @@ class Composer {
   const std::vector<int>& team() const { return teams_.members[own()]; }
   std::vector<int> others() const;
   std::vector<int> mates() const;
-  encPart lane(int member, const Pass& pass) const;
+  encPart lane(int member, const Pass& pass) const { return encMeshLane(parts_[member], pass); }
   uint64_t slotOf(int team) const { return static_cast<uint64_t>(team < own() ? team : team - 1); }
   uint64_t outOffset(const encPart& part) const;
 
@@ -103,45 +101,14 @@ std::vector<int> Composer::mates() const {
   return found;
 }
 
-/// Of a member's part, what the pass does.
-encPart Composer::lane(int member, const Pass& pass) const {
-  const encPart& part = parts_[member];
-  const uint64_t begin = std::min(part.bytes, pass.begin);
-  return {part.begin + begin, std::min(part.bytes - begin, pass.bytes)};
-}
-
 /// Where OUTPUT is one part, it is our own.
 uint64_t Composer::outOffset(const encPart& part) const {
   return stage_.op == encOp::ReduceScatter ? part.begin - parts_[self()].begin : part.begin;
 }
 
-void Composer::setStride(uint64_t bytes) {
-  stage_.input.stride = stage_.output.stride = static_cast<int64_t>(bytes);
-}
-
-/// @param least, most  bytes of the shortest and of the longest part
-template <class Body>
-void Composer::passes(uint64_t step, uint64_t least, uint64_t most, const Body& body) {
-  NCCL_CHECK(step > 0);
-  const bool mayLoop =
-      stage_.mayLoop && stage_.input.places.empty() && stage_.output.places.empty();
-  const uint64_t full = mayLoop ? least / step : 0;
-  uint64_t done = 0;
-  if (full > 1) {
-    setStride(step);
-    walk_.builder().beginLoop(full);
-    body(Pass{0, step});
-    walk_.builder().endLoop();
-    setStride(0);
-    done = full * step;
-  }
-  for (; done < most; done += step)
-    body(Pass{done, std::min(step, most - done)});
-}
-
 /// Buffers of launched operations need none, work areas do, and so do later stages.
 void Composer::handshake() {
-  if (stage_.first && !touchesWork()) return;
+  if (stage_.first && mesh_.double_buffer && !touchesWork()) return;
   const bool a2a = walk_.has(Event::EVT_LOCAL_HNDSHK_1);
   for (const Event type : {a2a ? Event::EVT_LOCAL_HNDSHK_1 : Event::EVT_LOCAL_HNDSHK,
                            a2a ? Event::EVT_GLOBAL_HNDSHK_1 : Event::EVT_GLOBAL_HNDSHK}) {
@@ -174,11 +141,6 @@ Status Composer::compose() {
 Status Composer::inTwoSteps() {
   declare(stage_.input);
   if (stage_.op != encOp::ReduceScatter) declare(stage_.output);
-  uint64_t least = UINT64_MAX, most = 0;
-  for (const encPart& part : parts_) {
-    least = std::min(least, part.bytes);
-    most = std::max(most, part.bytes);
-  }
   if (stage_.op == encOp::AllGather) {
     allGather();
     return Ok{};
@@ -186,7 +148,7 @@ Status Composer::inTwoSteps() {
   if (combines()) {
     slotBytes_ = TRY(encMeshPassBytes(mesh_.max_chbuf_space_per_group, stage_.elementBytes));
   }
-  passes(combines() ? slotBytes_ : most, least, most, [&](const Pass& pass) {
+  passes(combines() ? slotBytes_ : UINT64_MAX, [&](const Pass& pass) {
     if (combines()) combine(pass);
     fold(pass);
     if (stage_.op == encOp::AllReduce) deal(pass);
@@ -353,7 +315,8 @@ void Composer::pull(const Pass& pass, bool fromInput) {
 
 Status Composer::inOneStep() {
   slotBytes_ = TRY(encMeshPassBytes(mesh_.max_chbuf_space_per_rank, stage_.elementBytes));
-  passes(slotBytes_, stage_.messageBytes, stage_.messageBytes, [&](const Pass& pass) {
+  parts_ = {{0, stage_.messageBytes}};
+  passes(slotBytes_, [&](const Pass& pass) {
     const uint64_t slot = static_cast<uint64_t>(self()) * slotBytes_;
     for (const Event type : {Event::EVT_INTRA_GRP_BRDCST, Event::EVT_INTER_GRP_BRDCST}) {
       if (!walk_.beginIfValid(type)) continue;

@@ -51,6 +51,12 @@ Status encAddMeshEvent(enc_alg_mesh_subtype& subtype, enc_mesh_event event) {
                 subtype.name.c_str(), encMeshEventName(event.evt_type), kMaxMeshEvents + 1,
                 kMaxMeshEvents);
   }
+  if (event.proxy_wait_val > 0 && event.wait_val == 0) {
+    return fail(ncclInternalError,
+                "subtype %s: event %s waits for the proxy, and for nobody's arrival: want one at "
+                "least",
+                subtype.name.c_str(), encMeshEventName(event.evt_type));
+  }
   subtype.events.push_back(std::move(event));
   return Ok{};
 }
@@ -68,6 +74,20 @@ Status encAddMeshSubtype(enc_alg_mesh& mesh, enc_alg_mesh_subtype subtype) {
   return Ok{};
 }
 
+Status encCheckMeshLimits(const enc_alg_mesh_subtype& subtype, uint64_t bufferBytes) {
+  for (size_t op = 0; op < kEncOps; op++) {
+    const uint64_t limit = std::max(subtype.op_max_limit[op], subtype.op_max_limit_sbuf[op]);
+    if (limit <= bufferBytes) continue;
+    return fail(ncclInternalError,
+                "subtype %s takes %s of up to %llu bytes: want at most the %llu of the channel "
+                "buffer",
+                subtype.name.c_str(), toText(static_cast<enc_op_type>(op)),
+                static_cast<unsigned long long>(limit),
+                static_cast<unsigned long long>(bufferBytes));
+  }
+  return Ok{};
+}
+
 Status encAppendFnBarriers(enc_alg_mesh& mesh, const std::vector<int>& others) {
   for (enc_alg_mesh_subtype& subtype : mesh.mesh_subtype) {
     for (const Event type :
@@ -82,8 +102,8 @@ Result<const enc_alg_mesh_subtype*> encMeshSubtypeFor(const enc_alg_mesh& mesh, 
                                                       uint64_t bytes, bool singleStep) {
   const enc_alg_mesh_subtype* last = nullptr;
   for (const enc_alg_mesh_subtype& subtype : mesh.mesh_subtype) {
-    const bool isOther = subtype.is_rdh || subtype.is_two_step_pod_mesh || subtype.is_latency_opt ||
-                         subtype.is_bw_opt;
+    const bool isOther =
+        subtype.is_two_step_pod_mesh || subtype.is_latency_opt || subtype.is_bw_opt;
     if (isOther || subtype.is_single_step_mesh != singleStep || !subtype.composes(op)) continue;
     if (subtype.takes(op, bytes)) return &subtype;
     last = &subtype;

@@ -24,16 +24,23 @@ enum class encMeshTrigger : uint8_t {
   Dma,     // so it is, after transfers
 };
 
+// Fields of the runtime's that nothing here has a use for are left out: in-place support (all of
+// our subtypes have it), routing through remote virtual links, iterations of AlltoAll, shares of
+// engine groups. Its subtypes of RDH are an algorithm of its own here (intra_rdh.h).
+//
 // NOLINTBEGIN(readability-identifier-naming): the runtime's names
 struct enc_mesh_event {
   std::vector<int> src_neighbor_grp;  // members whose arrivals are awaited
   std::vector<int> dst_neighbor_grp;  // members that are told
+  std::vector<int> net_neighbor_grp;  // members that are told, and heard of, through the proxy
   bool valid = false;
   enc_mesh_event_type evt_type = enc_mesh_event_type::EVT_SYNC;
   encMeshTrigger trigger = encMeshTrigger::Empty;
   int wait_val = 0;        // arrivals to wait for: neither bytes nor folds
   int proxy_wait_val = 0;  // 2 where the network takes part
-  int num_fold = 0;        // sources of its transfers; 0: as many as there are
+  /// DMA rings that the runtime spreads the event's transfers over, where that is known; 0: it is
+  /// not. Recorded only: here an event's transfers are in one queue.
+  int num_fold = 0;
   bool operator==(const enc_mesh_event&) const = default;
 };
 
@@ -42,16 +49,14 @@ struct enc_alg_mesh_subtype {
   std::vector<enc_mesh_event> events;
   std::array<uint64_t, kEncOps> op_max_limit{}, op_min_limit{};
   std::array<uint64_t, kEncOps> op_max_limit_sbuf{}, op_min_limit_sbuf{};
-  bool no_inplace_support = false;
   bool is_use_chnl_buffer = false;  // data waits in work areas
-  bool is_rdh = false;
   bool is_single_step_mesh = false;
   bool is_two_step_pod_mesh = false;
   bool is_latency_opt = false;
   bool is_bw_opt = false;
-  bool is_rmv_dst_routing = false;
-  bool increase_dma = false;  // of the second pass, for larger messages
-  uint32_t alltoall_iteration = 0;
+  /// Of the second pass, for larger messages: the runtime gives its events more DMA rings. Recorded
+  /// only, as num_fold: the two passes differ in their limits.
+  bool increase_dma = false;
 
   int num_events() const { return static_cast<int>(events.size()); }
   /// nullptr: it has none of the type.
@@ -71,10 +76,8 @@ struct enc_alg_mesh {
   int src_devs = 0;                        // peers that no network lies between
   uint64_t buffer_max = 0;                 // of work area that it may use
   uint64_t max_chbuf_space_per_group = 0;  // for what one group deposits
-  uint64_t max_chbuf_space_per_seng = 0;   // for each other engine group of the device
   uint64_t max_chbuf_space_per_rank = 0;   // for what one rank deposits: single-step
-  bool double_buffer = false;              // two shares a group, in turns
-  bool build_rdh = false;
+  bool double_buffer = true;               // handshakes are skipped where no work area is touched
   bool use_net = false;
   std::vector<enc_alg_mesh_subtype> mesh_subtype;  // slots that are taken
   bool operator==(const enc_alg_mesh&) const = default;
@@ -85,12 +88,17 @@ struct enc_alg_mesh {
 enc_mesh_event encMeshEvent(enc_mesh_event_type type, encMeshTrigger trigger,
                             std::vector<int> sources, std::vector<int> destinations);
 
-/// @error ncclInternalError  a type that the subtype has already, or more than 64 events
+/// @error ncclInternalError  a type that the subtype has already, more than 64 events, or one that
+///                           waits for the proxy but for no arrival
 Status encAddMeshEvent(enc_alg_mesh_subtype& subtype, enc_mesh_event event);
 
 /// Takes the next slot.
 /// @error ncclInternalError  all 20 are taken, or the subtype has no events
 Status encAddMeshSubtype(enc_alg_mesh& mesh, enc_alg_mesh_subtype subtype);
+
+/// That what waits in a work area fits into it whole: no operation's limit exceeds the buffer.
+/// @error ncclInternalError  the operation, its limit, and the buffer
+Status encCheckMeshLimits(const enc_alg_mesh_subtype& subtype, uint64_t bufferBytes);
 
 /// Appends the barriers before the first, and after the last collective of a function to all
 /// subtypes: `others` are told and awaited.

@@ -6,6 +6,10 @@
 //                               ranks, one of them folds theirs first, for a rank elsewhere
 //   t3  AlltoAll                each gives each its part
 //   t4  several nodes           one step: each gives all it has to all; each folds
+//
+// Types of events, their order and their limits are the runtime's, which builds t3 and t4 for two
+// nodes; ours are for as many as selection lets a mesh span, and t3 for a single one too. What the
+// events of t2 and t4 move, and whom they tell, was never published.
 #include <utility>
 
 #include "enc/mesh_build.h"
@@ -18,6 +22,15 @@ using Event = enc_mesh_event_type;
 constexpr encOpMask kAllReduce = opMask(enc_op_type::AllReduce);
 constexpr int kReduceCopySources = 2;
 
+Status buildT1(encMeshBuilder& b, const encMeshGeometry& g, uint64_t shareOfGroup) {
+  b.begin("t1", "t1", kAllReduce);
+  if (g.n() == 2) {  // where t0, which writes into the other's OUTPUT, cannot serve
+    const auto op = static_cast<size_t>(enc_op_type::AllReduce);
+    b.subtype().op_max_limit[op] = b.subtype().op_max_limit_sbuf[op] = shareOfGroup;
+  }
+  return b.inOneStep().end();
+}
+
 Status buildT2(encMeshBuilder& b, int perChip) {
   const bool combines = perChip == kReduceCopySources && !b.counterparts().empty();
   b.begin("t2", "t2", kGatherReduceOps);
@@ -26,7 +39,7 @@ Status buildT2(encMeshBuilder& b, int perChip) {
                combines ? b.counterparts() : std::vector<int>{});
   b.data(Event::EVT_INTER_GRP_BRDCST, {}, {});
   if (combines) {
-    b.data(Event::EVT_REDUCE_COPY, b.counterparts(), b.counterparts(), kReduceCopySources);
+    b.data(Event::EVT_REDUCE_COPY, b.counterparts(), b.counterparts());
   } else {
     b.nothing(Event::EVT_REDUCE_COPY);
   }
@@ -78,9 +91,14 @@ Result<encMeshPlan> encBuildFullMesh(const encMeshGeometry& g, const encMeshUse&
     TRY(buildT4(b));
   } else {
     TRY(g.n() == 2 && use.writesOthers ? b.begin("t0", "t0", kAllReduce).byHalves().end()
-                                       : b.begin("t1", "t1", kAllReduce).inOneStep().end());
+                                       : buildT1(b, g, plan.mesh.max_chbuf_space_per_group));
     TRY(buildT2(b, perChip));
     TRY(buildT3(b));
+  }
+  for (const enc_alg_mesh_subtype& subtype : plan.mesh.mesh_subtype) {
+    // Those of t0 and t3 wait in no work area.
+    if (subtype.name == "t0" || subtype.name == "t3") continue;
+    TRY(encCheckMeshLimits(subtype, g.options.meshBufferBytes));
   }
   TRY(encAppendFnBarriers(plan.mesh, b.others()));
   plan.order = membersOf(roles, mesh_group_types::ALL_INTER_ROOTS);

@@ -123,7 +123,7 @@ encMeshPeer peerOf(const enc_comm_info& info, const Links& links, int own, int r
   const enc_peer_info& me = info.peers[own];
   const enc_peer_info& other = info.peers[rank];
   encMeshPeer peer;
-  peer.pod_node_id = other.server;
+  peer.pod_node_id = other.server % std::max(1, info.pod.nHosts);
   peer.shares = info.sameNode(own, rank);
   if (me.server != other.server) {
     peer.neuron_dev = pod ? kPodMlaDev : kNetworkDev;

@@ -9,14 +9,16 @@
 
 namespace nccom {
 
-/// Values of neuron_dev that say what lies between two ranks; others are logical cores.
+/// Values of neuron_dev that say what lies between two ranks, or that it is not known; others are
+/// logical cores.
 constexpr int kNetworkDev = -1;
+constexpr int kUnknownDev = -3;
 constexpr int kPodMlaDev = -2;  // NEC_POD_MLA_DEV: another host of the pod
 
 struct encMeshPeer {
   int neuron_dev = 0;       // NOLINT(readability-identifier-naming): the runtime's name
   int rid = 0;              // routing id of the core: its device's, then its place in the device
-  int pod_node_id = 0;      // NOLINT(readability-identifier-naming): server
+  int pod_node_id = 0;      // NOLINT(readability-identifier-naming): of its host, in its pod
   bool isNeighbor = false;  // on the same device, or on one that a link leads to
   bool shares = true;       // memory
   bool operator==(const encMeshPeer&) const = default;

@@ -7,16 +7,16 @@
 #include <utility>
 
 #include "enc/mesh_compose.h"
+#include "enc/mesh_passes.h"
 #include "enc/mesh_walk.h"
 #include "enc/pipe.h"
-#include "misc/check.h"
 
 namespace nccom {
 namespace {
 
 using Event = enc_mesh_event_type;
 
-constexpr size_t kMaxFolded = 64;  // sources of a transfer of the device
+constexpr int kMaxFolded = 64;  // sources of a transfer of the device
 
 /// Chunks that are under way at once: as many as a pipe has slots.
 struct Round {
@@ -38,6 +38,8 @@ class NetComposer {
   bool folds() const { return stage_.op == encOp::AllReduce || stage_.op == encOp::ReduceScatter; }
   /// Work areas are used: others' INPUT is overwritten while we need it.
   bool copies() const { return stage_.op == encOp::AllReduce && !sharing_.empty(); }
+  /// So is our own: a fold of so many goes on in OUTPUT, which INPUT may be.
+  bool copiesOwn() const { return folds() && stage_.n() > kMaxFolded; }
   encPart lane(int from, int to) const;
   uint64_t bytesAt(int from, int to, uint64_t offset) const;
   uint64_t inOffset(int from, int to) const;
@@ -53,9 +55,6 @@ class NetComposer {
   void foldChunk(uint64_t offset, uint64_t inRound);
   void placeChunk(uint64_t offset);
   void shareMemory();
-  void setStride(uint64_t bytes) {
-    stage_.input.stride = stage_.output.stride = static_cast<int64_t>(bytes);
-  }
 
   encBuilder& builder_;
   encStage stage_;  // its addresses move in loops
@@ -117,7 +116,7 @@ Status NetComposer::chooseChunk() {
   chunk_ = UINT64_MAX;
   for (const Peer& peer : peers_)
     chunk_ = std::min(chunk_, peer.pipe.slotBytes());
-  if (copies()) {
+  if (copies() || copiesOwn()) {
     const uint64_t share =
         TRY(encMeshPassBytes(mesh_.max_chbuf_space_per_rank / kRingSlots, stage_.elementBytes));
     chunk_ = std::min(chunk_, share);
@@ -127,10 +126,6 @@ Status NetComposer::chooseChunk() {
 }
 
 Status NetComposer::compose() {
-  if (static_cast<size_t>(stage_.n()) > kMaxFolded) {
-    return fail(ncclInvalidArgument, "mesh between nodes: %d of them: want at most %zu", stage_.n(),
-                kMaxFolded);
-  }
   TRY(chooseChunk());
   for (Peer& peer : peers_)
     peer.pipe.begin();
@@ -145,7 +140,7 @@ Status NetComposer::compose() {
 }
 
 void NetComposer::handshake() {
-  if (stage_.first && !copies()) return;
+  if (stage_.first && mesh_.double_buffer && !copies()) return;
   for (const Event type : {Event::EVT_LOCAL_HNDSHK, Event::EVT_GLOBAL_HNDSHK}) {
     if (walk_.beginIfValid(type)) walk_.signal();
   }
@@ -153,26 +148,12 @@ void NetComposer::handshake() {
 }
 
 void NetComposer::rounds() {
-  uint64_t least = UINT64_MAX, most = 0;
-  for (int member = 0; member < stage_.n(); member++) {
-    least = std::min(least, lane(member, member).bytes);
-    most = std::max(most, lane(member, member).bytes);
-  }
-  const uint64_t step = kRingSlots * chunk_;
-  const bool mayLoop =
-      stage_.mayLoop && stage_.input.places.empty() && stage_.output.places.empty();
-  const uint64_t full = mayLoop ? least / step : 0;
-  uint64_t done = 0;
-  if (full > 1) {
-    setStride(step);
-    builder_.beginLoop(full);
-    round({});
-    builder_.endLoop();
-    setStride(0);
-    done = full * step;
-  }
-  for (; done < most; done += step)
-    round({done, std::min<uint64_t>(kRingSlots, (most - done + chunk_ - 1) / chunk_)});
+  std::vector<encPart> parts;
+  for (int member = 0; member < stage_.n(); member++)
+    parts.push_back(lane(member, member));
+  encMeshPasses(builder_, stage_, parts, kRingSlots * chunk_, [&](const encMeshPass& pass) {
+    round({pass.begin, (pass.bytes - 1) / chunk_ + 1});
+  });
 }
 
 void NetComposer::round(const Round& r) {
@@ -234,11 +215,18 @@ void NetComposer::foldChunk(uint64_t offset, uint64_t inRound) {
   const uint64_t bytes = bytesAt(self, self, offset);
   if (bytes == 0) return;
   const uint64_t at = inOffset(self, self) + offset;
+  if (copiesOwn()) {
+    builder_.transfer(walk_.queue(), {.step = step,
+                                      .sources = {stage_.in(self, at)},
+                                      .destinations = {work(self, self, inRound)},
+                                      .bytes = bytes});
+  }
   std::vector<encSpan> sources;
   sources.reserve(stage_.ranks.size());
-  for (int member = 0; member < stage_.n(); member++)
-    sources.push_back(copies() && member != self ? encSpan(work(self, member, inRound))
-                                                 : stage_.in(member, at));
+  for (int member = 0; member < stage_.n(); member++) {
+    const bool isCopied = member == self ? copiesOwn() : copies();
+    sources.push_back(isCopied ? encSpan(work(self, member, inRound)) : stage_.in(member, at));
+  }
   for (Peer& peer : peers_) {
     peer.pipe.awaitData(step, bytes);
     sources[peer.member] = peer.pipe.data();

@@ -7,6 +7,7 @@
 
 #include "enc/builder.h"
 #include "enc/stage.h"
+#include "misc/check.h"
 
 namespace nccom {
 
@@ -21,8 +22,8 @@ inline encPart encMeshLane(const encPart& part, const encMeshPass& pass) {
   return {part.begin + begin, std::min(part.bytes - begin, pass.bytes)};
 }
 
-/// Runs `body(pass)` over all of the parts, `step` bytes of each at a time; passes that are alike
-/// are one loop of the program, if the stage may loop.
+/// Runs `body(pass)` over all of the parts, `step` bytes of each at a time, at most all of the
+/// longest; passes that are alike are one loop of the program, if the stage may loop.
 ///
 /// @param stage  that the body composes: in a loop, its addresses move
 template <class Body>
@@ -33,6 +34,8 @@ void encMeshPasses(encBuilder& builder, encStage& stage, const std::vector<encPa
     least = std::min(least, part.bytes);
     most = std::max(most, part.bytes);
   }
+  NCCL_CHECK(step > 0);
+  step = std::min(step, std::max<uint64_t>(most, 1));
   const bool mayLoop = stage.mayLoop && stage.input.places.empty() && stage.output.places.empty();
   const uint64_t full = mayLoop ? least / step : 0;
   uint64_t done = 0;

@@ -43,12 +43,12 @@ encMeshBuilder& addEvents(encMeshBuilder& b, const encPodGrid& grid, encOp op,
   const std::vector<int> none;
   b.subtype().is_two_step_pod_mesh = true;
   b.subtype().is_use_chnl_buffer = reduces;
-  b.signals(Event::EVT_LOCAL_HNDSHK, use.first ? none : mates);
-  b.signals(Event::EVT_GLOBAL_HNDSHK, use.first && !reduces ? none : pod);
+  b.signals(Event::EVT_LOCAL_HNDSHK, use.meets() ? mates : none);
+  b.signals(Event::EVT_GLOBAL_HNDSHK, use.meets() || reduces ? pod : none);
   if (reduces) {
-    b.data(Event::EVT_REDUCE_COPY, pod, pod, grid.places())
-        .data(Event::EVT_REDUCE_COPY_2, pod, pod, grid.places() + 1)
-        .data(Event::EVT_REDUCE_WRITE, none, none, grid.places() + 2);
+    b.data(Event::EVT_REDUCE_COPY, pod, pod)
+        .data(Event::EVT_REDUCE_COPY_2, pod, pod)
+        .data(Event::EVT_REDUCE_WRITE, none, none);
   }
   if (gathers && use.writesOthers) {
     b.data(Event::EVT_LOCAL_AND_POD_GRP_BRDCST, pod, pod)

@@ -44,6 +44,12 @@ Result<encMeshClasses> encClassifyMeshPeers(const encMeshGeometry& g) {
       classes.netInter.push_back(i);
       continue;
     }
+    if (peer.neuron_dev <= kUnknownDev) {
+      return fail(ncclInvalidArgument,
+                  "mesh: member %d is on device %d: want a core, %d across the network or %d on "
+                  "another host of the pod",
+                  i, peer.neuron_dev, kNetworkDev, kPodMlaDev);
+    }
     classes.srcDevs++;
     if (peer.neuron_dev == kPodMlaDev) {
       if (i == g.self) {

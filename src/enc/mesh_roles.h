@@ -26,14 +26,17 @@ struct encMeshClasses {
 /// Members by role; a rank's own place in them is the first where they start with it.
 using encMeshRoles = std::array<std::vector<int>, kMeshRoles>;
 
-/// @error ncclInvalidArgument  two members of one routing id; a rank that the pod lies between it
+/// @error ncclInvalidArgument  a member on no known device; two members of one routing id; a rank
+/// that the pod lies between it
 ///                             and itself
 Result<encMeshClasses> encClassifyMeshPeers(const encMeshGeometry& geometry);
 
-/// The second pass. Candidates of a role: the own member (SELF); those of the own chip, each a root
-/// of its own (INTRA_GROUP_ROOTS); those of other chips that no network lies between, the next one
-/// first (INTER_GROUP_ROOTS); self and those (ALL_INTER_ROOTS), to which the network's come, in an
-/// order that starts elsewhere on each rank; those of linked chips (INTRA_GROUP_NEIGHBORS).
+/// The second pass. The roles, and what the runtime asserts of them, are known; which ranks it
+/// looks at for each is not. Ours, the candidates of a role: the own member (SELF); those of the
+/// own chip, each a root of its own (INTRA_GROUP_ROOTS); those of other chips that no network lies
+/// between, the next one first (INTER_GROUP_ROOTS); self and those (ALL_INTER_ROOTS), to which the
+/// network's come, in an order that starts elsewhere on each rank; those of linked chips
+/// (INTRA_GROUP_NEIGHBORS).
 ///
 /// @error ncclInvalidArgument  a sibling next to pod peers; nodes that are joined by both network
 ///                             and pod, or by neither; a network of nobody; roots that are not more

@@ -94,7 +94,7 @@ void Phases::gather(bool bwOpt) {
 
 void Phases::allGather(bool bwOpt) {
   (bwOpt ? b_.subtype().is_bw_opt : b_.subtype().is_latency_opt) = true;
-  const bool skips = use_.first && use_.writesOthers;
+  const bool skips = !use_.meets() && use_.writesOthers;
   const List between = use_.writesOthers ? beyondMates() : strangers();
   b_.signals(Event::EVT_GLOBAL_HNDSHK, skips ? List{} : between);
   b_.signals(Event::EVT_LOCAL_HNDSHK, skips ? List{} : mates_);
@@ -111,14 +111,14 @@ void Phases::reduce() {
 }
 
 void Phases::reduceScatter() {
-  handshakes(use_.first ? List{} : mates_, joined({alongRow_, alongCol_}));
+  handshakes(use_.meets() ? mates_ : List{}, joined({alongRow_, alongCol_}));
   reduce();
   sync();
 }
 
 void Phases::allReduce(bool bwOpt) {
   (bwOpt ? b_.subtype().is_bw_opt : b_.subtype().is_latency_opt) = true;
-  handshakes(use_.first && use_.writesOthers ? List{} : mates_,
+  handshakes(!use_.meets() && use_.writesOthers ? List{} : mates_,
              use_.writesOthers ? joined({alongRow_, alongCol_}) : strangers());
   reduce();
   gather(bwOpt);
@@ -135,8 +135,7 @@ void Phases::singleStep() {
 }
 
 void Phases::allToAll() {
-  b_.subtype().alltoall_iteration = 1;
-  handshakes(use_.first ? List{} : mates_, use_.first ? List{} : strangers());
+  handshakes(use_.meets() ? mates_ : List{}, use_.meets() ? strangers() : List{});
   b_.data(Event::EVT_INTER_GRP_BRDCST, {}, {}, kBroadcastFolds);
   b_.data(Event::EVT_INTER_GRP_BRDCST_2, {}, {}, kBroadcastFolds);
   b_.sync();

@@ -19,8 +19,9 @@
 // beyond, directly.
 //
 // EVT_LOCAL_HNDSHK (within devices) and EVT_GLOBAL_HNDSHK (between them) come first where work
-// areas are touched or the stage is not the first, else they are skipped; EVT_SYNC, among all ranks
-// that touch each other's buffers, comes last.
+// areas are touched or the stage is not the first, else they are skipped. The runtime does without
+// in its single step, as its ranks may write into buffers of operations that have not begun; ours
+// may not. EVT_SYNC, among all ranks that touch each other's buffers, comes last.
 //
 // For n ranks, c on each device, and B bytes of the call's count, a rank sends or fetches
 //   AllGather, ReduceScatter, AlltoAll   (n-1) B       of which between devices

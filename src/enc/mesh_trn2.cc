@@ -59,8 +59,6 @@ Result<encMeshPlan> encBuildTrn2Mesh(const encMeshGeometry& g, const encMeshUse&
   route(g, plan.teams);
   plan.mesh = encEmptyMesh(g, use, enc_alg_mesh_type::MeshTrn2, plan.teams.count());
   plan.mesh.src_devs = g.n();
-  plan.mesh.max_chbuf_space_per_seng =
-      plan.mesh.buffer_max / static_cast<uint64_t>(plan.teams.size());
   encMeshBuilder b(g, use, plan);
   if (g.situation.node_n == 1) {
     b.begin("single-step", "single-step", kAllReduce);

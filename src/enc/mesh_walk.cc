@@ -69,7 +69,7 @@ void encMeshWalk::await() {
 }
 
 void encMeshWalk::awaitEvent(const enc_mesh_event& event) {
-  if (event.wait_val == 0) return;
+  if (event.src_neighbor_grp.empty()) return;
   const encStep step = encMeshStep(event.evt_type);
   if (event.evt_type != Event::EVT_SYNC) {
     builder_.wait(queue_, step, stage_.ranks[event.src_neighbor_grp.front()], semaphore(event));

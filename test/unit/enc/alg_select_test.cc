@@ -32,6 +32,55 @@ TEST(AlgTypes, HaveTheRuntimesNumbers) {
   EXPECT_HAS(encAlgOf("tree", enc_comm_type::Intra).error().message, "known are ring, hier, mesh");
 }
 
+TEST(AlgTypes, AreNumberedAndNamedAsInTheRuntime) {
+  using Ring = metaring_type;
+  using Pattern = enc_pattern_t;
+  const struct {
+    const char* name;
+    const char* inLogs;
+    Ring ring;
+    Pattern pattern;
+  } algs[] = {{"ring", "Ring", Ring::Ring, Pattern::Ring},
+              {"hier", "Hier", Ring::Invalid, Pattern::Invalid},
+              {"mesh", "Mesh", Ring::Invalid, Pattern::Mesh},
+              {"kangaring", "Kangaring", Ring::Kangaring, Pattern::Ring},
+              {"single_cycle_ring", "Invalid", Ring::SingleCycleRing, Pattern::Ring},
+              {"intra_rdh", "RDH", Ring::Invalid, Pattern::Mesh},
+              {"single_step_mesh", "Single Step Mesh", Ring::Invalid, Pattern::Mesh},
+              {"inter_rdh", "RDH", Ring::Rdh, Pattern::Ring},
+              {"two_step_pod_mesh", "UltraServer Mesh", Ring::Invalid, Pattern::Mesh},
+              {"latency_opt_mesh", "Mesh", Ring::Invalid, Pattern::Mesh},
+              {"bw_opt_mesh", "Bw Optimal Mesh", Ring::Invalid, Pattern::Mesh}};
+  ASSERT_EQ(std::size(algs), static_cast<size_t>(kEncAlgs));
+  for (int i = 0; i < kEncAlgs; i++) {
+    const auto alg = static_cast<Alg>(i);
+    EXPECT_STREQ(encAlgName(alg), algs[i].name);
+    EXPECT_STREQ(encAlgLogName(alg), algs[i].inLogs);
+    EXPECT_EQ(encMetaringType(alg), algs[i].ring) << i;
+    EXPECT_EQ(encPattern(alg), algs[i].pattern) << i;
+    EXPECT_EQ(algBit(alg, enc_comm_type::Intra), i);
+    EXPECT_EQ(algBit(alg, enc_comm_type::Inter), 11 + i);
+  }
+  EXPECT_EQ(static_cast<int>(Alg::Invalid), 11);
+  EXPECT_STREQ(encAlgLogName(Alg::Invalid), "Invalid");
+  const char* ops[] = {"AllGather",     "AllReduce",       "Broadcast",
+                       "Reduce",        "ReduceScatter",   "Send",
+                       "Recv",          "AlltoAll",        "Permute",
+                       "PermuteReduce", "PermuteImplicit", "PermuteReduceImplicit",
+                       "AlltoAllV"};
+  ASSERT_EQ(std::size(ops), static_cast<size_t>(kEncOps));
+  for (int i = 0; i < kEncOps; i++)
+    EXPECT_STREQ(toText(static_cast<Op>(i)), ops[i]);
+  EXPECT_EQ(static_cast<int>(Ring::Kangaring), 1);  // 3 as an algorithm
+  EXPECT_EQ(static_cast<int>(Ring::Rdh), 3);
+  EXPECT_EQ(static_cast<int>(Pattern::Ring), 0);
+  EXPECT_EQ(static_cast<int>(Pattern::Mesh), 1);
+  EXPECT_STREQ(toText(static_cast<enc_alg_mesh_type>(0)), "full mesh");
+  EXPECT_STREQ(toText(static_cast<enc_alg_mesh_type>(1)), "grouped mesh");
+  EXPECT_STREQ(toText(static_cast<enc_alg_mesh_type>(2)), "Trn2 mesh");
+  EXPECT_STREQ(toText(static_cast<enc_alg_mesh_type>(3)), "switch mesh");
+}
+
 TEST(AlgSelect, HasTheDocumentedRegimesOnATrn2Server) {
   for (const Op op : kGatherReduce) {
     for (uint64_t bytes = 8; bytes <= 1 * kMiB; bytes *= 2) {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "enc/mesh_build.h"
 #include "test/unit/enc/mesh_worlds.h"
 
 namespace nccom {
@@ -67,6 +68,34 @@ TEST(MeshRoles, PodPeersCountAsDevices) {
   EXPECT_THAT(classes.podRoots, ElementsAre(1, 2));
 }
 
+// Groups are what shares the channel buffer: hosts of the pod too.
+TEST(MeshRoles, BuffersAreSharedByDevicesPodAndNetwork) {
+  encMeshGeometry g = table(0, {4, kPodMlaDev, kPodMlaDev});
+  g.situation.rank_n = g.situation.node_n = 3;
+  g.situation.enable_pod = true;
+  encMeshPlan plan = encBuildFullMesh(g, {true, true, 1 << 25}).value();
+  EXPECT_EQ(plan.mesh.src_devs, 3);
+  EXPECT_EQ(plan.mesh.num_groups, 3);
+  EXPECT_EQ(plan.mesh.max_chbuf_space_per_group, g.options.meshBufferBytes / 3);
+  EXPECT_FALSE(plan.mesh.use_net);
+
+  g = table(0, {4, 6, kNetworkDev, kNetworkDev, kNetworkDev});
+  g.situation.rank_n = 5;
+  g.situation.node_n = 4;
+  plan = encBuildFullMesh(g, {true, true, 1 << 25}).value();
+  EXPECT_EQ(plan.mesh.src_devs, 2);
+  EXPECT_EQ(plan.mesh.num_groups, 5);
+  EXPECT_EQ(plan.mesh.max_chbuf_space_per_group, g.options.meshBufferBytes / 5);
+  EXPECT_TRUE(plan.mesh.use_net);
+}
+
+TEST(MeshRoles, PodNodesAreNumberedInTheirPod) {
+  const test::World world = test::worldOf({"trn2u.48xlarge", 8, 8, 2, "X4"});
+  const encMeshGeometry g = encMeshGeometryOf(world.info(0), {0, 1, 2, 3, 4, 5, 6, 7}, 0).value();
+  for (int member = 0; member < 8; member++)
+    EXPECT_EQ(g.peers[member].pod_node_id, member % 4);
+}
+
 TEST(MeshRoles, SiblingAndPodExcludeEachOther) {
   encMeshGeometry g = table(0, {4, 5, kPodMlaDev});
   g.situation.node_n = 2;
@@ -113,6 +142,7 @@ TEST(MeshRoles, NameWhatIsWrong) {
   EXPECT_THAT(errorOf(table(0, {4, 5, 4})), HasSubstr("member 2 has routing id 4"));
   EXPECT_THAT(errorOf(table(0, {kPodMlaDev, 5})),
               HasSubstr("member 0 is another host of the pod to itself"));
+  EXPECT_THAT(errorOf(table(0, {4, kUnknownDev})), HasSubstr("member 1 is on device -3"));
   encMeshGeometry g = table(0, {4, kNetworkDev});
   g.situation.node_n = 2;
   g.situation.enable_pod = true;

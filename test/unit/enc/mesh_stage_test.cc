@@ -206,8 +206,9 @@ TEST(MeshStage, MeetsBeforeAndAfterAFunction) {
   };
   const World world = test::worldOf({"trn2.48xlarge", 1, 8});
   const auto programs = test::composeAll(world, test::collective(encOp::AllReduce, 100), compose);
-  const std::vector<encOperation> twice{programs, programs};
-  const Status status = encVerify(world.info(0), twice);
+  const auto empty = test::composeAll(world, test::collective(encOp::AllReduce, 0), compose);
+  const std::vector<encOperation> sequence{programs, programs, empty, empty, programs, empty};
+  const Status status = encVerify(world.info(0), sequence);
   EXPECT_TRUE(status.ok()) << status.error().message;
   const std::string text = encDump(programs[3]);
   const size_t first = text.find("EVT_FUNCTION_BARRIER_FIRST_COLL wait");

@@ -94,6 +94,23 @@ TEST(SwitchMesh, HasThePhasesOfTheRuntimeInTheirOrder) {
             "INTER_GRP_BRDCST INTER_GRP_BRDCST_2 SYNC" + barriers);
 }
 
+TEST(SwitchMesh, HasTheFoldsOfTheRuntime) {
+  const World world = rackOf(kGen2, 2, 4, upTo(16));
+  const encMeshPlan plan =
+      encBuildSwitchMesh(geometryOf(world, 0), gridOf(world, 0), {false, true, 1 << 20}).value();
+  for (const enc_alg_mesh_subtype& subtype : plan.mesh.mesh_subtype) {
+    for (const enc_mesh_event& event : subtype.events) {
+      const Event type = event.evt_type;
+      const bool broadcasts = type == Event::EVT_INTER_GRP_BRDCST ||
+                              type == Event::EVT_INTER_GRP_BRDCST_2 ||
+                              type == Event::EVT_INTRA_GRP_BRDCST;
+      const bool copies = type == Event::EVT_REDUCE_COPY || type == Event::EVT_REDUCE_COPY_2;
+      const int folds = broadcasts ? 2 : copies ? 4 : type == Event::EVT_REDUCE_WRITE ? 8 : 0;
+      EXPECT_EQ(event.num_fold, folds) << subtype.name << " " << encMeshEventName(type);
+    }
+  }
+}
+
 TEST(SwitchMesh, HasMembersThatAgree) {
   for (const World& world : groups(32)) {
     for (const bool first : {true, false}) {

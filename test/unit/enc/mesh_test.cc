@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "enc/alg_table.h"
+#include "enc/select.h"
 #include "enc/verify.h"
 #include "misc/datatype.h"
 #include "test/unit/enc/mesh_worlds.h"
@@ -274,6 +275,24 @@ TEST(Mesh, TakesMessagesOfAnySize) {
               << encAlgName(alg) << " " << label(world, task);
         }
       }
+    }
+  }
+}
+
+// A transfer folds 64 sources; the user lets meshes span more nodes than that.
+TEST(Mesh, SpansAsManyNodesAsTheUserLetsIt) {
+  World world = test::worldOf({"host", 66, 66}, {256, 256, 1 << 16});
+  world.comm->options.interMeshMaxNodes = 66;
+  for (const encOp op : {encOp::AllReduce, encOp::ReduceScatter, encOp::AllGather}) {
+    const encTask task = test::collective(op, 5, ncclInt32, ncclAvg);
+    ASSERT_EQ(encSelect(world.info(0), task).value().algorithm, encAlgorithmOf(Alg::Mesh));
+    const auto programs = test::composeAll(world, task);
+    ASSERT_FALSE(programs.empty());
+    // The verifier looks at values, and at the order of additions, too.
+    for (const bool inPlace : {false, true}) {
+      const Status status =
+          encVerify(world.info(0), std::vector<encOperation>{programs}, {.inPlace = inPlace});
+      EXPECT_TRUE(status.ok()) << label(world, task) << ": " << status.error().message;
     }
   }
 }
