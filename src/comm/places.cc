@@ -126,6 +126,8 @@ Result<encAlgOptions> algOptionsOf(const ncclParams& params, enc_comm_type scope
   }
   options.rdh = TRY(intOf("NEURON_RT_DBG_RDH_CC", params.dbgRdh));
   options.mesh = TRY(intOf("NEURON_RT_DBG_MESH_CC", params.dbgMesh));
+  options.meshDoubleBuffer = params.meshDoubleBuffer;
+  options.enforceMeshHandshake = params.enforceMeshHandshake;
   options.hybridRing = params.dbgHybridRing;
   options.interMeshMaxNodes =
       TRY(intOf("NEURON_RT_DBG_CC_INTER_MESH_MAX_NODES", params.interMeshMaxNodes));
@@ -158,6 +160,8 @@ std::string algOptionsText(const ncclParams& params) {
   add("SINGLE_CYCLE_RING", params.dbgSingleCycleRing, defaults.dbgSingleCycleRing);
   add("RDH_CC", params.dbgRdh, defaults.dbgRdh);
   add("MESH_CC", params.dbgMesh, defaults.dbgMesh);
+  add("MESH_DOUBLE_BUF", params.meshDoubleBuffer, defaults.meshDoubleBuffer);
+  add("ENFORCE_MESH_GLOBAL_HANDSHAKE", params.enforceMeshHandshake, defaults.enforceMeshHandshake);
   add("HYBRID_RING", params.dbgHybridRing, defaults.dbgHybridRing);
   add("INTER_MESH_MAX_NODES", params.interMeshMaxNodes, defaults.interMeshMaxNodes);
   add("HIER_CC_PIPELINE", params.hierPipeline, defaults.hierPipeline);

@@ -78,6 +78,8 @@ struct encAlgOptions {
   int rdh = 1;                               // NEURON_RT_DBG_RDH_CC; 0: off
   int mesh = 1;                              // NEURON_RT_DBG_MESH_CC; 0: off
   bool hybridRing = true;                    // NEURON_RT_DBG_HYBRID_RING_CC_EN
+  bool meshDoubleBuffer = true;              // NEURON_RT_DBG_MESH_DOUBLE_BUF
+  bool enforceMeshHandshake = false;         // NEURON_RT_DBG_ENFORCE_MESH_GLOBAL_HANDSHAKE
   int interMeshMaxNodes = 16;                // NEURON_RT_DBG_CC_INTER_MESH_MAX_NODES
   int hierPipelineSlices = 0;                // NEURON_RT_DBG_HIER_CC_PIPELINE; below 2: one
   uint64_t meshBufferBytes = 8 * kMiB;       // NEURON_RT_DBG_MESH_CHANNEL_BUFFER_SIZE

@@ -31,7 +31,8 @@ Status checkStage(const encStage& stage, const encMeshGeometry& geometry) {
 Status encStageMesh(encBuilder& builder, const encStage& stage, const encMeshGeometry& geometry,
                     const encMeshOptions& options) {
   TRY(checkStage(stage, geometry));
-  const encMeshPlan plan = TRY(encBuildMesh(geometry, encMeshUse::of(stage)));
+  const encMeshPlan plan =
+      TRY(encBuildMesh(geometry, encMeshUse::of(stage, builder.info().options)));
   const enc_alg_mesh_subtype& subtype = *TRY(
       encMeshSubtypeFor(plan.mesh, encOpTypeOf(stage.op), stage.messageBytes, options.singleStep));
   encMeshWalk walk(builder, stage, subtype);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "enc/alg_situation.h"
 #include "enc/mesh_event.h"
 #include "enc/mesh_geometry.h"
 #include "enc/mesh_roles.h"
@@ -25,8 +26,9 @@ struct encMeshUse {
   bool doubleBuffer = true;  // see enc_alg_mesh
   /// Members meet before they touch each other's buffers, whichever those are.
   bool meets() const { return !first || !doubleBuffer; }
-  static encMeshUse of(const encStage& stage) {
-    return {stage.first, stage.writesOthers(), stage.workBytes};
+  static encMeshUse of(const encStage& stage, const encAlgOptions& options) {
+    return {stage.first, stage.writesOthers(), stage.workBytes,
+            options.meshDoubleBuffer && !options.enforceMeshHandshake};
   }
 };
 

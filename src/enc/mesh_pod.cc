@@ -297,7 +297,8 @@ Result<encMeshPlan> encBuildPodMesh(const encMeshGeometry& geometry, const encPo
 Status encStagePodMesh(encBuilder& builder, const encStage& stage, const encMeshGeometry& geometry,
                        const encMeshOptions& options) {
   const encPodGrid grid = TRY(encPodGridOf(builder.info(), stage.ranks, stage.self));
-  const encMeshPlan plan = TRY(encBuildPodMesh(geometry, grid, encMeshUse::of(stage)));
+  const encMeshPlan plan =
+      TRY(encBuildPodMesh(geometry, grid, encMeshUse::of(stage, builder.info().options)));
   const enc_op_type op = encOpTypeOf(stage.op);
   const auto& subtypes = plan.mesh.mesh_subtype;
   const auto subtype =

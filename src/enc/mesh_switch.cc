@@ -253,7 +253,8 @@ Status encStageSwitchMesh(encBuilder& builder, const encStage& stage,
                           const encMeshOptions& options) {
   TRY(checkMachine(geometry));
   const encSwitchGrid grid = TRY(encSwitchGridOf(geometry, builder.info().platform->deviceCount()));
-  const encMeshPlan plan = TRY(encBuildSwitchMesh(geometry, grid, encMeshUse::of(stage)));
+  const encMeshPlan plan =
+      TRY(encBuildSwitchMesh(geometry, grid, encMeshUse::of(stage, builder.info().options)));
   const enc_alg_mesh_subtype& subtype = *TRY(
       encSwitchSubtypeFor(plan.mesh, alg, encOpTypeOf(stage.op), ownGeometry(geometry).situation));
   encMeshWalk walk(builder, stage, subtype);
