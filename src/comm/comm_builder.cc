@@ -13,6 +13,7 @@
 #include "comm/net_links.h"
 #include "comm/process.h"
 #include "enc/layout.h"
+#include "enc/ring_order.h"
 #include "misc/log.h"
 #include "transport/proxy.h"
 
@@ -23,9 +24,8 @@ constexpr int64_t kLeastWork = 1 << 20;  // bytes that composers can always do w
 
 template <size_t kBytes>
 void copyText(char (&to)[kBytes], const std::string& from) {
-  const size_t length = std::min(from.size(), kBytes - 1);
-  memcpy(to, from.data(), length);
-  to[length] = '\0';
+  const std::string text = fitted(from, kBytes);
+  memcpy(to, text.c_str(), text.size() + 1);
 }
 
 /// The net's device that a rank uses on a ring channel, or for point-to-point traffic.
@@ -210,7 +210,7 @@ Status CommBuilder::joinRings() {
   const CommConfig& config = comm_->request_.config;
   if (!info.rings.empty()) {  // of a pod, over its links
     info.rings.resize(std::min(info.rings.size(), static_cast<size_t>(config.maxChannels)));
-    return Ok{};
+    return encOrderRings(info);
   }
   std::vector<ncclTopoRanks> records(static_cast<size_t>(comm_->nRanks()));
   records[comm_->rank()] = TRY(ncclTopoPreset(graph_->ring, comm_->rank()));
@@ -220,6 +220,8 @@ Status CommBuilder::joinRings() {
   const ncclRings rings = TRY(ncclTopoPostset(0, nodes_, std::move(records), bounds));
   for (const ncclRing& ring : rings.channels)
     info.rings.push_back(ring.userRanks);
+  // Rings that a user has drawn stay as they are.
+  if (process_.params().graphFile.empty()) TRY(encOrderRings(info));
   return Ok{};
 }
 

@@ -1,5 +1,6 @@
 #include "comm/peers.h"
 
+#include <cstdio>
 #include <cstring>
 #include <map>
 #include <utility>
@@ -32,8 +33,8 @@ Status checkPeers(const std::vector<ncclPeerInfo>& peers) {
     TRY(agree("the platform (NCCOM_PLATFORM, NCCOM_CLUSTER, NCCL_TOPO_FILE)", first, first.platform,
               peer, peer.platform));
     TRY(agree("NCCL_BUFFSIZE", first, number(first.bufferBytes), peer, number(peer.bufferBytes)));
-    TRY(agree("how algorithms are chosen (NCCOM_ALG, NEURON_RT_*)", first, first.algorithms, peer,
-              peer.algorithms));
+    TRY(agree("how algorithms are chosen (NCCOM_ALG, NCCOM_WORK_SIZE, NEURON_RT_*)", first,
+              first.algorithms, peer, peer.algorithms));
     TRY(agree("the net", first, first.net, peer, peer.net));
     TRY(agree("the least number of channels", first, number(first.minChannels), peer,
               number(peer.minChannels)));
@@ -69,6 +70,14 @@ std::vector<int> nodesOf(const std::vector<ncclPeerInfo>& peers) {
 
 std::vector<int> serversOf(const std::vector<ncclPeerInfo>& peers) {
   return numbered(peers, &ncclPeerInfo::serverHash);
+}
+
+std::string fitted(const std::string& text, size_t bytes) {
+  if (text.size() < bytes) return text;
+  char tail[24];  // of the smallest field, less than half
+  const int length =
+      snprintf(tail, sizeof(tail), "... #%016llx", static_cast<unsigned long long>(hashOf(text)));
+  return text.substr(0, bytes - 1 - static_cast<size_t>(length)) + tail;
 }
 
 uint64_t hashOf(const std::string& text) {

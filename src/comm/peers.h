@@ -23,8 +23,8 @@ struct ncclPeerInfo {
   uint64_t bufferBytes;
   char hostName[64];
   char platform[64];
-  char net[64];          // name of the net, "" if none was opened
-  char algorithms[128];  // what was set of how algorithms are chosen
+  char net[64];           // name of the net, "" if none was opened
+  char algorithms[1024];  // what was set of how algorithms are chosen
 };
 
 /// What ranks must agree on: version, size, platform, buffer size, net.
@@ -37,6 +37,10 @@ Status checkPeers(const std::vector<ncclPeerInfo>& peers);
 std::vector<int> nodesOf(const std::vector<ncclPeerInfo>& peers);
 /// Server of each rank, numbered alike.
 std::vector<int> serversOf(const std::vector<ncclPeerInfo>& peers);
+
+/// The text, where it fits into so many bytes with its end; else its beginning and a hash of all of
+/// it, so that different texts stay different. At least 32 bytes.
+std::string fitted(const std::string& text, size_t bytes);
 
 /// 64 bits of a text, equal in every process (FNV-1a).
 uint64_t hashOf(const std::string& text);

@@ -43,6 +43,10 @@ std::vector<encHierSlot> encHierStages(enc_op_type op);
 
 /// The group of a stage, as a situation of its own, with the stage's operation and size: stages
 /// within nodes have the whole message, those between nodes a node's ranks share it.
+///
+/// The runtime looks at slots by the size of a part: within nodes by intra_slice, a rank's bytes by
+/// the ranks of a node, rounded up; between nodes by inter_slice, node_n times that.
+/// encSituation::bytes is of all parts together, which is local_rank_n intra_slices within nodes.
 encSituation encHierStage(const encSituation& situation, encHierSlot slot);
 
 /// All five, whether the operation needs them or not.

@@ -7,6 +7,12 @@
 //
 // AllReduce has a lane for every rank; the other operations have one, since their passes run over
 // one rank's part.
+//
+// As in the runtime, a pass takes a chunk of each lane and channel, there are as many passes as the
+// message has full ones, and the chunks of the last are clamped to what is left; chunks are even,
+// and each step is issued for both halves. The chunk of a full pass is our own choice: the runtime
+// is said to take a 32nd of a channel's buffer, here it is what two of its slots hold, so that one
+// half is filled while the other is read, and less for messages that would leave channels idle.
 #pragma once
 
 #include <cstdint>

@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "enc/ring_order.h"
 #include "graph/fabric.h"
 #include "graph/mla_cycle.h"
 #include "graph/pipeline.h"
@@ -154,6 +155,7 @@ Result<enc_comm_info> encShapeComm(const encMachine& machine,
   }
   TRY(encPlaceComm(machine, servers, cores, info));
   info.rings = TRY(encShapeRings(machine, coresOf));
+  TRY(encOrderRings(info));
   return info;
 }
 

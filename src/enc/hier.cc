@@ -35,9 +35,13 @@ class Hierarchy {
         flat_(encFlatStage(builder.info(), task)),
         levels_(encLevelsOf(builder.info())),
         choices_(choices) {
+    const encSituation& situation = builder.info().situation;
     const uint64_t half = flat_.workBytes / 2 / kAlign * kAlign;
-    slices_ = static_cast<uint64_t>(std::max(1, builder.info().options.hierPipelineSlices));
-    tempBytes_ = slices_ > 1 ? half / kTempSlots / kAlign * kAlign : half;
+    tempBytes_ = std::min(half, encHierScratchBytes(situation));
+    // Several streams would share the queues of the stages.
+    const int slices = situation.streams == 1 ? builder.info().options.hierPipelineSlices : 1;
+    slices_ = static_cast<uint64_t>(std::max(1, slices));
+    if (slices_ > 1) tempBytes_ = tempBytes_ / kTempSlots / kAlign * kAlign;
   }
 
   Status compose();
@@ -280,6 +284,11 @@ Status Hierarchy::allGather(const Window& w) {
 }
 
 }  // namespace
+
+uint64_t encHierScratchBytes(const encSituation& situation) {
+  const bool isSmall = situation.isHost() || situation.family == NeuronFamily::Sunda;
+  return (isSmall ? 32 : 128) * kMiB;
+}
 
 Result<encProgram> encComposeHier(const enc_comm_info& info, const encTask& task) {
   TRY(encCheckComm(info));

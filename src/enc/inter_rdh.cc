@@ -275,11 +275,10 @@ Status InterRdh::compose() {
 }  // namespace
 
 Status encStageInterRdh(encBuilder& builder, const encStage& stage) {
-  if (stage.n() < 2 || !std::has_single_bit(static_cast<unsigned>(stage.n()))) {
+  if (stage.n() < kMinInterRdhMembers || !std::has_single_bit(static_cast<unsigned>(stage.n()))) {
     return fail(ncclInvalidArgument,
-                "inter_rdh: %d ranks from rank %d on: want a power of two, of which each has half "
-                "to give to another",
-                stage.n(), stage.ranks.empty() ? -1 : stage.ranks[0]);
+                "inter_rdh: %d ranks from rank %d on: want a power of two, %d or more", stage.n(),
+                stage.ranks.empty() ? -1 : stage.ranks[0], kMinInterRdhMembers);
   }
   const bool known = stage.op == encOp::AllReduce || stage.op == encOp::ReduceScatter ||
                      stage.op == encOp::AllGather;

@@ -25,11 +25,15 @@
 
 namespace nccom {
 
+/// As in the runtime: fewer have nothing to gain over a mesh or a ring.
+inline constexpr int kMinInterRdhMembers = 8;
+
 /// Appends a stage of AllReduce, ReduceScatter or AllGather. Messages that the work area or the
 /// slots are too small for go in windows.
-/// @error ncclInvalidArgument  not a power of two of at least two members, or another operation;
-///                             a work area that is too small for one element of each partition:
-///                             names the first member and the rule
+/// @error ncclInvalidArgument  not a power of two of at least kMinInterRdhMembers members, or
+/// another
+///                             operation; a work area that is too small for one element of each
+///                             partition: names the first member and the rule
 Status encStageInterRdh(encBuilder& builder, const encStage& stage);
 
 }  // namespace nccom

@@ -9,9 +9,14 @@
 //                   of it on to the rank across both; and to the core beside, where there is one
 //   all-reduce      the one, then the other
 //
-// For B bytes of the message and n ranks on D devices, L on each, over all ranks: reduce-scatter
-// reads n B/L (L + 2 (D-1)/D) / D .. of which between devices B (D-1)/D L; what is halved is read
-// by the taker where it lies, nothing is copied. All-gather writes each byte once at each rank.
+// For B bytes of the message and n ranks, L on each of D devices, over all ranks:
+//                   reads                          writes
+//   reduce-scatter  (n + D - 1) B                  D B
+//   all-gather      (2 D - 1 + h D + 4 b D) B      n B
+//   all-reduce      (n + 3 D - 3 + h D + 4 b D) B  (n + D - 1) B
+// where h is 1 if chunks go across both ways in halves, b 1 if there are cores beside (L = 8). Of
+// halving, (D - 1) B are read across links, each one hop: the taker reads where it lies what is
+// halved, nothing is copied. All-gather writes each byte once at each rank.
 // Steps: 1 + k each way on the device and between them, 2 or 3 more to gather on the device.
 //
 // The runtime's transfer lists are not public; this follows the public description.

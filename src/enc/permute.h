@@ -3,7 +3,8 @@
 // only, folds it with the target's own INPUT.
 //
 // Pairs form rings: a rank is a source as often as a target, once or not at all. Who is in no pair
-// has nothing to do, and keeps its OUTPUT.
+// has nothing to do, and keeps its OUTPUT. The runtime wants neighbours to be connected directly;
+// here any way between them serves, over several links if need be.
 //
 // B bytes cross each pair once. Within a host the target reads them where they are: B read and
 // written (PermuteReduce: 2 B read); between hosts they are staged through the point-to-point slots

@@ -1,7 +1,9 @@
 #include "enc/ring_order.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -69,6 +71,30 @@ class Way {
   encWayPart::Lap lap_ = encWayPart::Lap::Early;
 };
 
+/// Whether other groups may have cores of a server of this one.
+bool leavesCores(const enc_comm_info& info) {
+  if (info.platform == nullptr || info.peers.empty()) return false;
+  std::map<int, int> ranksOf;  // by server
+  for (const enc_peer_info& peer : info.peers)
+    ranksOf[peer.server]++;
+  const int cores = info.platform->logicalCores(info.lnc);
+  return std::any_of(ranksOf.begin(), ranksOf.end(),
+                     [&](const auto& server) { return server.second < cores; });
+}
+
+/// The ranks at which a ring comes to its servers, in the order of the ring.
+std::vector<int> entriesOf(const enc_comm_info& info, const std::vector<int>& ring) {
+  std::vector<int> entries;
+  std::set<int> seen;
+  for (size_t i = 0; i < ring.size(); i++) {
+    const int server = info.peers[ring[i]].server;
+    const int before = info.peers[ring[(i + ring.size() - 1) % ring.size()]].server;
+    if (server != before && seen.insert(server).second) entries.push_back(ring[i]);
+  }
+  if (entries.empty()) entries.push_back(ring[0]);  // one server
+  return entries;
+}
+
 }  // namespace
 
 encDeviceOrder encOrderDevices(const NeuronFabric& fabric) {
@@ -106,6 +132,25 @@ Result<std::vector<int>> encSortedRanks(const enc_comm_info& info) {
   };
   std::sort(ranks.begin(), ranks.end(), [&](int a, int b) { return key(a) < key(b); });
   return ranks;
+}
+
+Status encOrderRings(enc_comm_info& info) {
+  if (!leavesCores(info)) return Ok{};
+  std::map<int, std::vector<int>> ranksOf;  // by server, in order
+  for (const int rank : TRY(encSortedRanks(info)))
+    ranksOf[info.peers[rank].server].push_back(rank);
+  for (size_t channel = 0; channel < info.rings.size(); channel++) {
+    std::vector<int>& ring = info.rings[channel];
+    const std::vector<int> entries = entriesOf(info, ring);
+    ring.clear();
+    for (const int entry : entries) {
+      std::vector<int> stay = ranksOf[info.peers[entry].server];
+      if (channel % 2 == 1) std::reverse(stay.begin(), stay.end());
+      std::rotate(stay.begin(), std::find(stay.begin(), stay.end(), entry), stay.end());
+      ring.insert(ring.end(), stay.begin(), stay.end());
+    }
+  }
+  return Ok{};
 }
 
 std::vector<encWaySegment> encChunkWay(const enc_comm_info& info, const encDeviceOrder& order,

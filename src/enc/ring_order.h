@@ -46,6 +46,13 @@ Result<encDeviceOrder> encDeviceOrderOf(const enc_comm_info& info);
 /// @error ncclInvalidArgument  it is not known where the ranks are
 Result<std::vector<int>> encSortedRanks(const enc_comm_info& info);
 
+/// Puts the rings of a group that leaves cores of its servers to others, who may run at the same
+/// time, in that order; groups of whole servers keep theirs. A ring still passes the servers in its
+/// own order, and comes to each at the same rank. Odd channels go the other way round, over the
+/// links of the other direction. Where no platform is known, no links are shared.
+/// @error ncclInvalidArgument  as encDeviceOrderOf
+Status encOrderRings(enc_comm_info& info);
+
 /// A link that a chunk takes. Chunks take them by rising order.
 struct encWayPart {
   enum class Lap : uint8_t { Early, Back, Late };

@@ -9,6 +9,7 @@
 
 #include "enc/comm_shape.h"
 #include "enc/groups_file.h"
+#include "enc/ring_order.h"
 #include "graph/cluster.h"
 
 namespace nccom {
@@ -157,6 +158,7 @@ Status findRings(const encMachine& machine, const std::vector<int>& servers,
     for (int& rank : ring)
       rank = rankAt[rank];
   }
+  TRY(encOrderRings(info));
   return Ok{};
 }
 
@@ -174,8 +176,9 @@ Result<ScheduleWorld> makeWorld(const WorldOptions& options) {
   const bool isBound =
       hosts.host.neuron != nullptr || options.platform.find(':') != std::string::npos;
   if (isBound && ranks / hosts.count > hosts.host.nDevices) {
-    return fail(ncclInvalidArgument, "%d ranks on %d nodes; a node of %s offers %d", ranks,
-                hosts.count, options.platform.c_str(), hosts.host.nDevices);
+    return fail(ncclInvalidArgument, "%d ranks on %d node%s; a node of %s offers %d", ranks,
+                hosts.count, hosts.count == 1 ? "" : "s", options.platform.c_str(),
+                hosts.host.nDevices);
   }
   if (hosts.host.neuron != nullptr) world.machine.hostDevices = 0;
   const auto coresOf = TRY(encDealtCores(world.machine, hosts.count, ranks));

@@ -65,5 +65,18 @@ TEST(Peers, ThatDisagreeAreNamedWithBothValues) {
   }
 }
 
+TEST(Peers, TextsThatDifferPastTheirFieldStayDifferent) {
+  for (const size_t bytes : {64U, 128U, 1024U}) {
+    const std::string most(bytes - 1, 'x');
+    EXPECT_EQ(fitted(most, bytes), most);
+    const std::string one = most + "/a", other = most + "/b";
+    EXPECT_EQ(fitted(one, bytes).size(), bytes - 1);
+    EXPECT_EQ(fitted(one, bytes), fitted(one, bytes));
+    EXPECT_NE(fitted(one, bytes), fitted(other, bytes));
+    EXPECT_NE(fitted(one, bytes), fitted(most + "/", bytes));
+    EXPECT_THAT(fitted(one, bytes), HasSubstr("xxx... #"));
+  }
+}
+
 }  // namespace
 }  // namespace nccom

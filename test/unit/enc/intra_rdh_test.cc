@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "enc/comm_shape.h"
+#include "enc/cost.h"
 #include "enc/flat.h"
 #include "enc/verify.h"
 #include "graph/platform.h"
@@ -83,6 +84,35 @@ TEST(IntraRdh, IsVerifiedInSequences) {
     for (const bool inPlace : {false, true}) {
       const Status status = encVerify(world.info(0), operations, {.inPlace = inPlace});
       EXPECT_TRUE(status.ok()) << world.text() << ": " << status.error().message;
+    }
+  }
+}
+
+// The closed form of the header, for every shape; windows make no difference.
+TEST(IntraRdh, MovesTheBytesThatItPromises) {
+  std::vector<World> all = worlds();
+  all.push_back(devices("trn2.48xlarge", 1, 16));
+  for (const World& world : all) {
+    const auto n = static_cast<uint64_t>(world.rank_n());
+    const auto d = static_cast<uint64_t>(world.comm->situation.devices), l = n / d;
+    const bool halves = world.comm->platform->family != NeuronFamily::Mariana;
+    const uint64_t h = l >= 4 && halves ? 1 : 0, b = l == 8 ? 1 : 0;
+    for (const encOp op : kOps) {
+      const uint64_t part = 320, message = n * part;
+      const encTask task = test::collective(op, op == encOp::AllReduce ? message : part, ncclInt8);
+      const test::Composer composer = compose;
+      const encCost cost =
+          encCostOf(world.info(0), test::composeAll(world, task, composer)).value();
+      uint64_t reads = n + d - 1, writes = d;
+      if (op == encOp::AllGather) reads = 2 * d - 1 + (h + 4 * b) * d;
+      if (op == encOp::AllReduce) reads = n + 3 * d - 3 + (h + 4 * b) * d;
+      if (op == encOp::AllGather) writes = n;
+      if (op == encOp::AllReduce) writes = n + d - 1;
+      EXPECT_EQ(cost.readBytes, reads * message) << encOpName(op) << " " << world.text();
+      EXPECT_EQ(cost.writtenBytes, writes * message) << encOpName(op) << " " << world.text();
+      const uint64_t crossings = op == encOp::AllReduce ? 2 : 1;
+      EXPECT_EQ(cost.linkBytes, crossings * (d - 1) * message) << encOpName(op) << world.text();
+      EXPECT_EQ(cost.mostHops, d > 1 ? 1 : 0);
     }
   }
 }

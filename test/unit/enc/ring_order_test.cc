@@ -1,5 +1,6 @@
 #include "enc/ring_order.h"
 
+#include <array>
 #include <functional>
 #include <map>
 #include <numeric>
@@ -162,6 +163,123 @@ TEST(RingOrder, ALineIsClosedByTheWayBack) {
       {0, Lap::Early, 2}, {0, Lap::Back, 0}, {0, Lap::Back, 1}, {0, Lap::Back, 2}};
   ASSERT_EQ(way.size(), 1U);
   EXPECT_EQ(way[0], wanted);
+}
+
+/// As rings of the other direction see the devices.
+encDeviceOrder mirrored(encDeviceOrder order) {
+  std::reverse(order.devices.begin(), order.devices.end());
+  for (int& place : order.places)
+    place = static_cast<int>(order.devices.size()) - 1 - place;
+  return order;
+}
+
+/// What chunks of all channels of one direction depend on.
+void addRings(const enc_comm_info& info, size_t direction, Dependencies& dependencies) {
+  encDeviceOrder order = encDeviceOrderOf(info).value();
+  if (direction == 1) order = mirrored(std::move(order));
+  for (size_t channel = direction; channel < info.rings.size(); channel += 2) {
+    const std::vector<int>& ring = info.rings[channel];
+    for (size_t start = 0; start < ring.size(); start++) {
+      for (const encWaySegment& segment : encChunkWay(info, order, ring, start)) {
+        for (size_t i = 0; i + 1 < segment.size(); i++)
+          dependencies[segment[i]].insert(segment[i + 1]);
+      }
+    }
+  }
+}
+
+TEST(RingOrder, RingsOfGroupsThatShareServersCannotWaitForEachOther) {
+  std::mt19937 random(4);
+  size_t bad = 0, machines = 0;
+  for (const NeuronPlatform* platform : neuronPlatforms()) {
+    if (platform->deviceCount() < 3) continue;
+    std::array<Dependencies, 2> ordered, found;
+    for (int group = 0; group < 12; group++) {
+      enc_comm_info info = randomGroup(*platform, platform->defaultLnc, random);
+      std::vector<int> ring(info.rank_n);
+      std::iota(ring.begin(), ring.end(), 0);
+      // Each server by itself, as any ring passes it.
+      const auto server = [&](int rank) { return info.peers[rank].server; };
+      for (int channel = 0; channel < 4; channel++) {
+        std::shuffle(ring.begin(), ring.end(), random);
+        std::stable_sort(ring.begin(), ring.end(),
+                         [&](int a, int b) { return server(a) < server(b); });
+        info.rings.push_back(ring);
+        std::rotate(info.rings.back().begin(),
+                    info.rings.back().begin() + static_cast<int>(random() % ring.size()),
+                    info.rings.back().end());
+      }
+      for (const size_t direction : {0, 1})
+        addRings(info, direction, found[direction]);
+      const std::vector<std::vector<int>> before = info.rings;
+      ASSERT_TRUE(encOrderRings(info).ok());
+      for (size_t channel = 0; channel < 4; channel++)
+        EXPECT_TRUE(std::is_permutation(before[channel].begin(), before[channel].end(),
+                                        info.rings[channel].begin(), info.rings[channel].end()));
+      for (const size_t direction : {0, 1})
+        addRings(info, direction, ordered[direction]);
+    }
+    for (const size_t direction : {0, 1}) {
+      EXPECT_FALSE(hasCircle(ordered[direction])) << platform->name << " " << direction;
+      bad += hasCircle(found[direction]) ? 1 : 0;
+      machines++;
+    }
+  }
+  EXPECT_EQ(bad, machines) << "the order of ranks makes no difference";
+}
+
+// Groups as communicators are made of them, side by side on two servers; the search alone would
+// not have them so.
+TEST(RingOrder, GroupsOfCommunicatorsAreInIt) {
+  const int cores = neuronFabric(kTrn2x48xlarge, 2).value().coreCount();
+  const encMachine machine{&kTrn2x48xlarge, 2, kNoPod, 0};
+  std::mt19937 random(5);
+  std::vector<int> shuffled(cores);
+  std::iota(shuffled.begin(), shuffled.end(), 0);
+  std::shuffle(shuffled.begin(), shuffled.end(), random);
+  std::array<Dependencies, 2> ways, found;
+  for (int begin = 0; begin < cores; begin += 16) {
+    std::vector<int> group(shuffled.begin() + begin, shuffled.begin() + begin + 16);
+    std::sort(group.begin(), group.end());
+    enc_comm_info info = encShapeComm(machine, {group, group}).value();
+    for (const size_t direction : {0, 1})
+      addRings(info, direction, ways[direction]);
+    info.rings = encShapeRings(machine, {group, group}).value();
+    for (const size_t direction : {0, 1})
+      addRings(info, direction, found[direction]);
+  }
+  for (const size_t direction : {0, 1})
+    EXPECT_FALSE(hasCircle(ways[direction])) << direction;
+  EXPECT_TRUE(hasCircle(found[0]) || hasCircle(found[1]));
+}
+
+TEST(RingOrder, RingsOfWholeServersAndOfUnknownOnesAreKept) {
+  World whole = test::wholeDevices("trn2.48xlarge", 2, 16);
+  World host = test::shaped("host", 1, {{0, 2, 1}, {3, 1, 2}});
+  host.comm->rings = {{2, 0, 1, 5, 4, 3}};
+  for (World* world : {&whole, &host}) {
+    const enc_comm_info before = *world->comm;
+    ASSERT_TRUE(encOrderRings(*world->comm).ok());
+    EXPECT_EQ(*world->comm, before);
+  }
+}
+
+// NICs are near the ranks at which rings come to servers.
+TEST(RingOrder, RingsComeToServersWhereTheyDid) {
+  World world = test::shaped("trn1.32xlarge", 1, {{0, 4, 9, 12}, {0, 4, 9, 12}});
+  enc_comm_info& info = *world.comm;
+  info.rings = {{2, 1, 7, 5, 6, 4, 0, 3}, {1, 0, 6, 5, 7, 4, 3, 2}};
+  ASSERT_TRUE(encOrderRings(info).ok());
+  for (const auto& [channel, entries] :
+       {std::pair(size_t{0}, std::vector<int>{7, 0}), {size_t{1}, {6, 3}}}) {
+    std::vector<int> found;
+    const std::vector<int>& ring = info.rings[channel];
+    for (size_t i = 0; i < 8; i++) {
+      if (info.peers[ring[i]].server != info.peers[ring[(i + 7) % 8]].server)
+        found.push_back(ring[i]);
+    }
+    EXPECT_EQ(found, entries);
+  }
 }
 
 TEST(RingOrder, WantsToKnowWhereRanksAre) {

@@ -216,7 +216,7 @@ TEST(Algs, RefusesWhatMakesNoSense) {
   expectPart(refused({"--bytes", "8X"}).err, "8X");
   expectPart(refused({"--bytes", "-8"}).err, "-8");
   expectPart(refused({"--bytes", "8", "--sweep"}).err, "--bytes beside --sweep");
-  expectPart(refused({"--ranks", "65"}).err, "65 ranks on 1 nodes");
+  expectPart(refused({"--ranks", "65"}).err, "65 ranks on 1 node;");
   expectPart(refused({"--ranks", "65", "--nodes", "2"}).err, "65 ranks on 2 nodes");
   expectPart(refused({"--ranks", "64", "--platform", "trn2.48xlarge:8"}).err, "offers 8");
   expectPart(refused({"--lnc", "3"}).err, "3");
