@@ -155,19 +155,24 @@ std::string algOptionsText(const ncclParams& params) {
   };
   add("NCCOM_ALG", params.alg, defaults.alg);
   add("NEURON_RT_CC_ALG_TYPES", params.algTypes, defaults.algTypes);
-  add("HIERARCHICAL_CC", params.dbgHierarchical, defaults.dbgHierarchical);
-  add("KANGARING_CC", params.dbgKangaring, defaults.dbgKangaring);
-  add("SINGLE_CYCLE_RING", params.dbgSingleCycleRing, defaults.dbgSingleCycleRing);
-  add("RDH_CC", params.dbgRdh, defaults.dbgRdh);
-  add("MESH_CC", params.dbgMesh, defaults.dbgMesh);
-  add("MESH_DOUBLE_BUF", params.meshDoubleBuffer, defaults.meshDoubleBuffer);
-  add("ENFORCE_MESH_GLOBAL_HANDSHAKE", params.enforceMeshHandshake, defaults.enforceMeshHandshake);
-  add("HYBRID_RING", params.dbgHybridRing, defaults.dbgHybridRing);
-  add("INTER_MESH_MAX_NODES", params.interMeshMaxNodes, defaults.interMeshMaxNodes);
-  add("HIER_CC_PIPELINE", params.hierPipeline, defaults.hierPipeline);
-  add("MESH_BUFFER", params.meshBufferBytes, defaults.meshBufferBytes);
-  add("INTRA_RDH_BUFFER", params.intraRdhBufferBytes, defaults.intraRdhBufferBytes);
-  add("INTER_RDH_BUFFER", params.interRdhBufferBytes, defaults.interRdhBufferBytes);
+  add("NEURON_RT_DBG_HIERARCHICAL_CC", params.dbgHierarchical, defaults.dbgHierarchical);
+  add("NEURON_RT_DBG_KANGARING_CC", params.dbgKangaring, defaults.dbgKangaring);
+  add("NEURON_RT_DBG_SINGLE_CYCLE_RING_ALLR_CC", params.dbgSingleCycleRing,
+      defaults.dbgSingleCycleRing);
+  add("NEURON_RT_DBG_RDH_CC", params.dbgRdh, defaults.dbgRdh);
+  add("NEURON_RT_DBG_MESH_CC", params.dbgMesh, defaults.dbgMesh);
+  add("NEURON_RT_DBG_MESH_DOUBLE_BUF", params.meshDoubleBuffer, defaults.meshDoubleBuffer);
+  add("NEURON_RT_DBG_ENFORCE_MESH_GLOBAL_HANDSHAKE", params.enforceMeshHandshake,
+      defaults.enforceMeshHandshake);
+  add("NEURON_RT_DBG_HYBRID_RING_CC_EN", params.dbgHybridRing, defaults.dbgHybridRing);
+  add("NEURON_RT_DBG_CC_INTER_MESH_MAX_NODES", params.interMeshMaxNodes,
+      defaults.interMeshMaxNodes);
+  add("NEURON_RT_DBG_HIER_CC_PIPELINE", params.hierPipeline, defaults.hierPipeline);
+  add("NEURON_RT_DBG_MESH_CHANNEL_BUFFER_SIZE", params.meshBufferBytes, defaults.meshBufferBytes);
+  add("NEURON_RT_DBG_INTRA_RDH_CHANNEL_BUFFER_SIZE", params.intraRdhBufferBytes,
+      defaults.intraRdhBufferBytes);
+  add("NEURON_RT_DBG_INTER_RDH_CHANNEL_BUFFER_SIZE", params.interRdhBufferBytes,
+      defaults.interRdhBufferBytes);
   add("NCCOM_WORK_SIZE", params.workBytes, defaults.workBytes);
   return text;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cinttypes>
+#include <limits>
 
 #include "enc/alg_table.h"
 
@@ -23,6 +24,7 @@ std::string windowText(const encWindow& window, enc_op_type op) {
   const uint64_t min = window.op_min_limit[index], max = window.op_max_limit[index];
   std::string text = std::string(window.law->name) + " takes ";
   if (min > 0) text += "more than " + std::to_string(min) + " (" + window.law->minSays + ") and ";
+  if (max == std::numeric_limits<uint64_t>::max()) return text + window.law->maxSays;
   return text + "up to " + std::to_string(max) + " (" + window.law->maxSays + ")";
 }
 

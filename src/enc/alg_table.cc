@@ -95,7 +95,7 @@ const encMeshArm* armOf(const encSituation& s) {
   return nullptr;
 }
 
-constexpr encRule kMeshArm{"its machine's arm (below) accepts the group",
+constexpr encRule kMeshArm{"the table of meshes has a row for the group's machine, size and nodes",
                            [](Case c) {
                              const encMeshArm* arm = armOf(c.s);
                              return arm != nullptr && arm->accepts(c);
@@ -166,14 +166,14 @@ constexpr encRule kKangaringPaths{
 // single-cycle ring
 
 constexpr encRule kSingleCycleSwitch{
-    "NEURON_RT_DBG_SINGLE_CYCLE_RING_ALLR_CC is not 2, its default (NCCOM_ALG overrides the "
-    "default)",
+    "NEURON_RT_DBG_SINGLE_CYCLE_RING_ALLR_CC is set and not 2, or not set and NCCOM_ALG names it",
     [](Case c) {
       const bool isForced = c.o.forced == Alg::SingleCycleRing;
       return c.o.singleCycleRing.value_or(isForced ? 0 : 2) != 2;
     },
     [](Case c) {
-      return number("NEURON_RT_DBG_SINGLE_CYCLE_RING_ALLR_CC", c.o.singleCycleRing.value_or(2));
+      return c.o.singleCycleRing ? number("it", *c.o.singleCycleRing)
+                                 : std::string("it is not set");
     }};
 
 // recursive doubling and halving
@@ -352,8 +352,8 @@ Result<enc_alg_type> encAlgOf(const std::string& name, enc_comm_type scope) {
     known += std::string(known.empty() ? "" : ", ") + row.name;
   }
   return fail(ncclInvalidArgument,
-              "unknown algorithm \"%s\"; known are %s, direct, and rdh for either",
-              name.c_str(), known.c_str());
+              "unknown algorithm \"%s\"; known are %s, direct, and rdh for either", name.c_str(),
+              known.c_str());
 }
 
 std::span<const encMeshArm> encMeshArms() {

@@ -9,10 +9,7 @@
 
 namespace nccom {
 
-namespace {
-
-
-}  // namespace
+namespace {}  // namespace
 
 encDesc encWait(encStep step, int raisedBy, uint32_t semaphore, int64_t value) {
   encDesc desc;

@@ -119,8 +119,11 @@ Json answerJson(const ProgramCommand& command, const ProgramAnswer& answer) {
 
 Status writeDrawing(const ProgramCommand& command, const ProgramAnswer& answer) {
   ProgramDrawing drawing;
+  const TaskOptions& task = command.task;
+  const std::string size = task.bytes.empty() ? task.count + " elements"
+                                              : bytesText(TRY(parseScheduleBytes(task.bytes)));
   drawing.title = std::string(encOpName(answer.own.task.op)) + " by " + answer.own.algorithm +
-                  ": " + answer.asked.text();
+                  " of " + size + ": " + answer.asked.text();
   drawing.nodes = answer.asked.info.node;
   if (!answer.asked.group.name.empty()) drawing.names = answer.asked.group.members;
   if (command.options.group.rank) drawing.focus = answer.asked.group.self;

@@ -39,13 +39,15 @@ constexpr std::array<OpRow, 16> kOps = {{
 }};
 
 /// Names besides those that ncclTypeName() gives.
-constexpr std::array<std::pair<const char*, ncclDataType_t>, 6> kTypeNames = {{
+constexpr std::array<std::pair<const char*, ncclDataType_t>, 8> kTypeNames = {{
     {"float16", ncclFloat16},
     {"float32", ncclFloat32},
     {"float64", ncclFloat64},
     {"bf16", ncclBfloat16},
     {"fp16", ncclFloat16},
     {"fp32", ncclFloat32},
+    {"f8e4m3", ncclFloat8e4m3},
+    {"f8e5m2", ncclFloat8e5m2},
 }};
 
 std::string plain(const std::string& text) {

@@ -136,10 +136,17 @@ void Svg::text(SvgPoint at, const std::string& text, const SvgTextStyle& style) 
                        : style.anchor == SvgAnchor::Middle ? width / 2
                                                            : 0;
   cover({at.x + right, at.y + style.size / 2});
+  const std::string halo = style.halo.empty()
+                               ? ""
+                               : printed(
+                                     " stroke=\"%s\" stroke-width=\"3\" stroke-linejoin=\"round\" "
+                                     "paint-order=\"stroke\"",
+                                     style.halo.c_str());
   body_ += printed(
-      "<text x=\"%.1f\" y=\"%.1f\" font-size=\"%.0f\" text-anchor=\"%s\" fill=\"%s\"%s>%s</text>\n",
+      "<text x=\"%.1f\" y=\"%.1f\" font-size=\"%.0f\" text-anchor=\"%s\" "
+      "fill=\"%s\"%s%s>%s</text>\n",
       at.x, at.y + style.size * 0.35, style.size, anchorText(style.anchor), style.colour.c_str(),
-      style.bold ? " font-weight=\"bold\"" : "", escaped(text).c_str());
+      style.bold ? " font-weight=\"bold\"" : "", halo.c_str(), escaped(text).c_str());
 }
 
 std::string Svg::finish() const {

@@ -30,6 +30,7 @@ struct SvgTextStyle {
   SvgAnchor anchor = SvgAnchor::Middle;
   bool bold = false;
   std::string colour = "#222222";
+  std::string halo = {};  // colour around the letters, over what they cross; empty: none
 };
 
 class Svg {

@@ -104,6 +104,8 @@ class Drawing {
       bar(span);
     for (const RunSpan& span : run_.spans)
       arrows(span);
+    for (const RunSpan& span : run_.spans)
+      label(span);
     return {svg_.finish(), note_};
   }
 
@@ -224,11 +226,19 @@ class Drawing {
       return;
     }
     svg_.box(box, paleOf(span.desc->step), colourOf(span.desc->step), where);
+  }
+
+  /// The text of a bar, over the arrows that cross it.
+  void label(const RunSpan& span) {
+    if (span.kind != RunSpanKind::Transfer) return;
     // All bars of a step have a text, or none has: one that is missing would say something else.
     const double size = std::min(11.0, rowHeight_ - 3);
     const auto widest = static_cast<double>(widest_.at(span.desc->step));
-    if (size < 6 || widest * size * 0.64 > box.width - 4) return;
-    svg_.text(box.centre(), peersText(span), {.size = size});
+    const double width = static_cast<double>(span.end - span.begin) * stepWidth_;
+    if (size < 6 || widest * size * 0.64 > width - 5) return;
+    const SvgPoint centre = {(x(span.begin) + x(span.end)) / 2,
+                             y(span.rank, span.queue) + rowHeight_ / 2};
+    svg_.text(centre, peersText(span), {.size = size, .halo = paleOf(span.desc->step)});
   }
 
   void arrows(const RunSpan& span) {

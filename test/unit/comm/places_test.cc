@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <set>
 
 #include "comm/peers.h"
@@ -115,7 +116,21 @@ TEST(AlgOptions, ThatDifferBetweenRanksAreNamed) {
   EXPECT_EQ(algOptionsText(params), "");
   params.alg = "mesh";
   params.dbgRdh = 0;
-  EXPECT_EQ(algOptionsText(params), "NCCOM_ALG=mesh RDH_CC=0");
+  EXPECT_EQ(algOptionsText(params), "NCCOM_ALG=mesh NEURON_RT_DBG_RDH_CC=0");
+}
+
+TEST(AlgOptions, AllThatDifferAreNamedWithinThePeersField) {
+  ncclParams params;
+  params.alg = "single_cycle_ring";
+  params.dbgHybridRing = false;
+  for (int64_t* value :
+       {&params.algTypes, &params.dbgHierarchical, &params.dbgKangaring, &params.dbgSingleCycleRing,
+        &params.dbgRdh, &params.dbgMesh, &params.interMeshMaxNodes, &params.hierPipeline,
+        &params.meshBufferBytes, &params.intraRdhBufferBytes, &params.interRdhBufferBytes,
+        &params.workBytes}) {
+    *value = std::numeric_limits<int64_t>::min();
+  }
+  EXPECT_LT(algOptionsText(params).size(), sizeof(ncclPeerInfo::algorithms));
 }
 
 }  // namespace

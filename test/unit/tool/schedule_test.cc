@@ -364,9 +364,18 @@ TEST(ScheduleSvg, HasARowARankABarATransferAndAnArrowAMove) {
   for (const char* text : {"rank 0", "rank 1", "rank 2", "rank 3", "waits"})
     EXPECT_TRUE(picture.texts.contains(text)) << text;
   EXPECT_TRUE(picture.texts.contains("send (8)"));
+  EXPECT_TRUE(
+      picture.texts.contains("AllReduce by ring of 64 KiB: trn2.48xlarge, LNC 2, 1 node, 4 ranks"));
   EXPECT_EQ(picture.bars, 48U);
   EXPECT_EQ(picture.arrows, 48U);
   EXPECT_EQ(picture.dashed, 0U);
+}
+
+TEST(ScheduleSvg, TheTextsOfBarsLieOverTheArrows) {
+  const Outcome outcome = program({"--ranks", "8", "--bytes", "64K", "--svg", "-"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_LT(outcome.out.rfind("marker-end"), outcome.out.find("paint-order"));
+  EXPECT_NE(outcome.out.find("paint-order"), std::string::npos);
 }
 
 TEST(ScheduleSvg, NetworkArrowsAreDashed) {
