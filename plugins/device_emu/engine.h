@@ -70,6 +70,10 @@ class Engine : public ScheduleClient {
   void share(const Context& context);
 
   uint64_t tileBytes(uint32_t buffers) const;
+  /// Whether a transfer that writes so much is to write past the caches: none of it would be left
+  /// there when it is read, and lines need not be fetched to be overwritten. By measurement: from
+  /// twice the L2 on 1.2 times as fast, out of all caches twice.
+  bool streams(uint64_t written) const { return written >= 2 * limits_.l2Bytes; }
 
   void activate(Op& op) override;
   void wake(Waiter& waiter) override;

@@ -195,7 +195,8 @@ bool Executor::move(const nccomDesc_v1& desc, bool foreign) {
 
 bool Executor::moveDirect(const nccomDesc_v1& desc, uint64_t at, uint64_t bytes) {
   if (desc.nDestinations == 1 && !computes(desc)) {
-    copyBytes(context_.destinations[0].direct + at, context_.sources[0].direct + at, bytes, false);
+    copyBytes(context_.destinations[0].direct + at, context_.sources[0].direct + at, bytes,
+              engine_.streams(desc.bytes));
     return true;
   }
   std::array<const void*, kMaxSources> sources;
@@ -271,6 +272,7 @@ void Executor::compute(const nccomDesc_v1& desc, const void* const* sources,
     args.scaleIsFloat = isNarrowFloat(args.type);
     if ((desc.flags & NCCOM_TRANSFER_DIVIDE) != 0) args.divisor = op_->divisor;
   }
+  args.streaming = engine_.streams(desc.bytes * desc.nDestinations);
   reduceCopy(args);
 }
 
