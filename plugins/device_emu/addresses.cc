@@ -52,13 +52,9 @@ Found findPublished(Comm& comm, const Op& op, QueueRun& run, const Peer& peer,
                     const nccomAddress_v1& address, uint64_t offset, uint64_t bytes, Spot& spot) {
   OpSlot& slot = peer.page->slots[op.collective % kSlots];
   // acquire, pairs with the release of the owner's publish()
-  if (slot.sequence.load(std::memory_order_acquire) != op.collective) {
-    // seq_cst, pairs with publish(): either it sees our bit, or park() sees the slot
-    peer.page->startWaiters.fetch_or(uint64_t{1} << (comm.localRank() % 64),
-                                     std::memory_order_seq_cst);
-    if (park(run, WaitKind::kCollective, peer.rank, slot.sequence, op.collective)) {
-      return Found::kWait;
-    }
+  if (slot.sequence.load(std::memory_order_acquire) != op.collective &&
+      park(run, WaitKind::kCollective, peer.rank, slot.sequence, op.collective)) {
+    return Found::kWait;
   }
   if (!sameCall(comm, op, peer, slot)) return Found::kFailed;
   const bool input = address.buffer == nccomBufferInput;
@@ -100,11 +96,6 @@ std::string signatureText(const nccomSignature_v1& s) {
   return " (operation kind " + std::to_string(s.kind) + ", count " + std::to_string(s.count) +
          ", type " + std::to_string(s.dataType) + ", operator " + std::to_string(s.redOp) +
          ", root " + std::to_string(s.root) + ", algorithm " + std::to_string(s.algorithm) + ")";
-}
-
-bool equal(const nccomSignature_v1& a, const nccomSignature_v1& b) {
-  return a.kind == b.kind && a.dataType == b.dataType && a.redOp == b.redOp && a.root == b.root &&
-         a.algorithm == b.algorithm && a.count == b.count;
 }
 
 }  // namespace
@@ -151,7 +142,7 @@ Mail mailOf(Comm& comm, const nccomAddress_v1& address) {
 }
 
 bool sameCall(Comm& comm, const Op& op, const Peer& peer, const OpSlot& slot) {
-  if (comm.config().checkCalls == 0 || equal(slot.signature, op.signature)) return true;
+  if (comm.config().checkCalls == 0 || slot.check == op.check) return true;
   std::string own = op.name.data(), other(slot.name, strnlen(slot.name, kNameBytes));
   if (own == other) {
     own += signatureText(op.signature);

@@ -205,6 +205,8 @@ const char* Comm::causeText() const {
 bool Comm::peersQuiet() {
   bool quiet = true;
   const Error error = cause();
+  // Whoever noted the cause tells the peers first, maybe in other words.
+  { const std::lock_guard lock(outside_); }
   for (Peer& peer : peers_) {
     if (peer.rank == rank() || peer.process->gone()) continue;
     if (peer.page->state.load(std::memory_order_acquire) !=
@@ -336,6 +338,7 @@ Result<Op*> Comm::prepare(void* handle, const nccomLaunch_v1& launch) {
   op.scale = launch.scale;
   op.divisor = launch.divisor;
   op.signature = launch.signature;
+  op.check = checkOf(op.signature);
   const std::string_view name = launch.name != nullptr ? launch.name : "unnamed operation";
   if (name != op.name.data()) {
     op.name = {};

@@ -189,6 +189,35 @@ bool Engine::network(Comm& comm) {
   return moved;
 }
 
+/// Lets ranks of the host know that ours sleeps until they start a collective. To be called before
+/// looking at everything for the last time (seq_cst: either we see that they have started, or they
+/// see that we sleep).
+void Engine::announce(Comm& comm) {
+  const auto tell = [&](int32_t rank) {
+    const Peer* const peer = rank < 0 ? nullptr : comm.peer(rank);
+    if (peer == nullptr || peer->sameProcess()) return;
+    peer->page->startWaiters.fetch_or(uint64_t{1} << (comm.localRank() % 64),
+                                      std::memory_order_seq_cst);
+  };
+  const Phase phase = comm.phase.load(std::memory_order_seq_cst);
+  if (phase == Phase::kStarting && comm.startCell.load(std::memory_order_seq_cst) != nullptr) {
+    tell(comm.startRank.load(std::memory_order_relaxed));
+  }
+  if (phase != Phase::kRunning) return;
+  const uint32_t n = comm.nQueues.load(std::memory_order_relaxed);
+  for (uint32_t queue = 0; queue < n; queue++) {
+    const QueueRun& run = comm.runs[queue];
+    if (run.cell.load(std::memory_order_seq_cst) == nullptr) continue;
+    if (run.kind.load(std::memory_order_relaxed) != WaitKind::kCollective) continue;
+    tell(run.rank.load(std::memory_order_relaxed));
+  }
+}
+
+void Engine::announce(const Context& context) {
+  for (const auto& comm : *context.comms)
+    announce(*comm);
+}
+
 bool Engine::runnable(const Comm& comm) {
   const Phase phase = comm.phase.load(std::memory_order_seq_cst);
   if (phase == Phase::kIdle || phase == Phase::kFinishing) return false;
@@ -245,6 +274,8 @@ void Engine::launched(Comm& comm, uint64_t volume) {
     context.exhausted = false;
     visit(context, comm);
     if (context.again) visit(context, comm);
+    // If a place is reserved, somebody looks within a nap: seq_cst, so that he sees what we parked.
+    if (!reserved_.load(std::memory_order_seq_cst)) announce(comm);
     more = context.exhausted || runnable(comm) || anyRunnable(context);
     context.exhausted = false;
   }

@@ -88,6 +88,8 @@ class Engine : public ScheduleClient {
   void runQueue(Context& context, Comm& comm, uint32_t queue);
   void drain(Context& context);
   void settle(Context& context, Comm& comm);
+  static void announce(const Context& context);
+  static void announce(Comm& comm);
   static bool anyRunnable(const Context& context);
   static bool runnable(const Comm& comm);
   static bool network(Comm& comm);
@@ -128,6 +130,7 @@ class Engine : public ScheduleClient {
   std::atomic<uint32_t> competing_{1};      // ranks of this host, seen from our communicators
   std::atomic<int64_t> spinNs_{200'000};    // how long it has proved useful to spin
   std::atomic<uint32_t> busyRounds_{0};     // waits in which nobody yields
+  std::atomic<uint32_t> backOff_{32};       // how many after the next long yield
   std::atomic<uint32_t> awake_{0};          // threads at work, as opposed to asleep
   std::atomic<uint32_t> benched_{0};        // threads that share() could wake; a hint
   std::atomic<Waiter*> listener_{nullptr};  // the helper that sleeps at the doorbell
@@ -144,10 +147,10 @@ class Engine : public ScheduleClient {
   std::vector<Waiter*> surplus_;                    // helpers without a place
   std::vector<Waiter*> seated_;                     // helpers with a place, on their bench
   std::vector<std::unique_ptr<Worker>> workers_;
-  uint64_t joins_ = 0;     // helpers that have come so far
-  uint64_t napJoins_ = 0;  // the same when the nap began
-  bool napping_ = false;   // the sentry will look within a nap
-  bool reserved_ = false;  // a helper has left and kept its place
+  uint64_t joins_ = 0;                 // helpers that have come so far
+  uint64_t napJoins_ = 0;              // the same when the nap began
+  bool napping_ = false;               // the sentry will look within a nap
+  std::atomic<bool> reserved_{false};  // a helper has left and kept its place; see launched()
 };
 
 }  // namespace nccom::emu

@@ -74,6 +74,7 @@ class Engine::Idle {
   /// There was something to do.
   void found() {
     if (looks_ > 0 && !isCrowded()) adapt(std::min(kMost, limit_ * 2));
+    if (looks_ > 0 && isCrowded() && limit_ > nanoseconds(0)) tookNotLong();
     looks_ = 0;
   }
 
@@ -104,7 +105,7 @@ class Engine::Idle {
   static constexpr nanoseconds kLeast = std::chrono::microseconds(100);  // to wake a sleeper
   static constexpr nanoseconds kYield = std::chrono::milliseconds(1);
   static constexpr nanoseconds kSlice = std::chrono::microseconds(700);  // of another program
-  static constexpr uint32_t kBusyRounds = 32;
+  static constexpr uint32_t kLeastRounds = 32, kMostRounds = 1 << 14;
 
   // relaxed, here and below: measures, shared by the threads of the engine
   bool isCrowded() const {
@@ -122,7 +123,21 @@ class Engine::Idle {
   void yield(Clock::time_point before) {
     std::this_thread::yield();
     if (Clock::now() - before < kSlice) return;
-    engine_.busyRounds_.store(kBusyRounds, std::memory_order_relaxed);
+    tookLong();
+    limit_ = nanoseconds(0);
+  }
+
+  // Waits without a yield after the next one that takes long: twice as many each time, and a
+  // sixteenth less for each that does not.
+  void tookLong() {
+    const uint32_t rounds = engine_.backOff_.load(std::memory_order_relaxed);
+    engine_.busyRounds_.store(rounds, std::memory_order_relaxed);
+    engine_.backOff_.store(std::min(kMostRounds, rounds * 2), std::memory_order_relaxed);
+  }
+  void tookNotLong() {
+    const uint32_t rounds = engine_.backOff_.load(std::memory_order_relaxed);
+    const uint32_t fewer = std::max(kLeastRounds, rounds - rounds / 16);
+    if (fewer != rounds) engine_.backOff_.store(fewer, std::memory_order_relaxed);
   }
 
   static void pause() {

@@ -88,6 +88,7 @@ void Engine::leave(Context& context) {
     if (listener_.load(std::memory_order_seq_cst) == nullptr && !seated_.empty()) {
       seated_.back()->bench.notify();
     }
+    announce(context);  // what we have left may wait for other processes, and the others sleep
     if (anyRunnable(context)) doorbell_.helperBell.notify();
     return;
   }
@@ -135,6 +136,7 @@ void Engine::rest(Lease& lease, Waiter& waiter) {
   if (listener_.compare_exchange_strong(nobody, &waiter, std::memory_order_seq_cst)) {
     const EventCount::Key key = doorbell_.helperBell.prepareWait();
     refresh(context);
+    announce(context);
     if (waiter.done.load(std::memory_order_seq_cst) || anyRunnable(context)) {
       doorbell_.helperBell.cancelWait();
     } else {
@@ -144,8 +146,12 @@ void Engine::rest(Lease& lease, Waiter& waiter) {
     }
     listener_.store(nullptr, std::memory_order_seq_cst);
   } else {
-    lease.forget();
-    sit(waiter);
+    refresh(context);
+    announce(context);
+    if (!anyRunnable(context)) {
+      lease.forget();
+      sit(waiter);
+    }
   }
   refresh(context);
   awake_.fetch_add(1, std::memory_order_relaxed);
@@ -276,6 +282,7 @@ void Engine::restWorker(Lease& lease, Worker& self, uint32_t index) {
   if (!workerListens_.exchange(true, std::memory_order_seq_cst)) {
     const EventCount::Key key = doorbell_.workerBell.prepareWait();
     refresh(context);
+    announce(context);
     if (stop_.load(std::memory_order_seq_cst) || (allowed(index) && anyRunnable(context))) {
       doorbell_.workerBell.cancelWait();
     } else {
@@ -287,8 +294,12 @@ void Engine::restWorker(Lease& lease, Worker& self, uint32_t index) {
     }
     workerListens_.store(false, std::memory_order_seq_cst);
   } else {
-    lease.forget();
-    sitWorker(self);
+    refresh(context);
+    announce(context);
+    if (!allowed(index) || !anyRunnable(context)) {
+      lease.forget();
+      sitWorker(self);
+    }
   }
   refresh(context);
   awake_.fetch_add(1, std::memory_order_relaxed);

@@ -73,9 +73,6 @@ class Start {
       const std::atomic<uint64_t>& started = peer.page->collective;
       uint64_t value = started.load(std::memory_order_acquire);  // pairs with publish()
       if (value < needed) {
-        // seq_cst, pairs with publish(), as in findPublished()
-        peer.page->startWaiters.fetch_or(uint64_t{1} << (comm_.localRank() % 64),
-                                         std::memory_order_seq_cst);
         if (waits(started, needed, peer.rank)) return false;
         value = started.load(std::memory_order_acquire);
       }
@@ -183,6 +180,7 @@ class Start {
     Page& page = comm_.page();
     OpSlot& slot = page.slots[op_.collective % kSlots];
     slot.opCount = op_.opCount;
+    slot.check = op_.check;
     slot.signature = op_.signature;
     slot.input = firstOf(op_.inputs);
     slot.output = firstOf(op_.outputs);

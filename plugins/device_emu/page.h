@@ -19,7 +19,7 @@
 namespace nccom::emu {
 
 inline constexpr uint64_t kPageMagic = 0x314547415055454eULL;  // "NEUPAGE1"
-inline constexpr uint32_t kPageVersion = 1;
+inline constexpr uint32_t kPageVersion = 2;
 inline constexpr uint32_t kSlots = 8;  // how many collectives a rank may run ahead of another
 inline constexpr uint32_t kMailEntries = 64;  // messages on their way between two ranks
 inline constexpr size_t kNameBytes = 128;     // of an operation's name, with its NUL
@@ -89,13 +89,29 @@ struct Place {
 
 /// A collective, as its rank has called it. Written before the operation runs; stable until every
 /// rank of the host has started a later one.
+///
+/// Its first line has all that the others need: lines that they read move between cores. `check`
+/// stands for the signature; that, and the name, are looked at when it differs.
 struct alignas(64) OpSlot {
   std::atomic<uint64_t> sequence;  // number of the collective; 0: none yet
-  uint64_t opCount;
-  nccomSignature_v1 signature;
+  uint64_t check;                  // checkOf(signature)
   Place input, output;
+  alignas(64) nccomSignature_v1 signature;
+  uint64_t opCount;
   char name[kNameBytes];
 };
+
+/// Equal for equal signatures; of others it is taken to differ: 64 bits, each of which hangs on all
+/// fields.
+inline uint64_t checkOf(const nccomSignature_v1& s) {
+  uint64_t hash = 0;
+  for (const uint64_t word : {uint64_t{s.kind} << 32 | s.dataType, uint64_t{s.redOp} << 32 | s.root,
+                              uint64_t{s.algorithm}, uint64_t{s.count}}) {
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15ULL;  // 2^64 / golden ratio: spreads small numbers
+    hash ^= hash >> 32;
+  }
+  return hash;
+}
 
 struct alignas(64) MailEntry {
   std::atomic<uint64_t> posted;  // number of the message, from 1, that the entry holds
@@ -194,7 +210,8 @@ struct Page {
   std::atomic<uint64_t> attached;           // ranks of this host that have connected to us
   // Number of the last collective that has started here: later ones of the peers reuse slots by it.
   alignas(64) std::atomic<uint64_t> collective;
-  // Bit (local rank mod 64): that rank waits until we start a collective.
+  // Bit (local rank mod 64): the threads of that rank sleep until we start a collective. Who spins
+  // sets none, and costs us nothing.
   alignas(64) std::atomic<uint64_t> startWaiters;
   SharedError error;
   Board board;
@@ -205,7 +222,8 @@ struct Page {
 
 static_assert(std::is_standard_layout_v<Page>);
 static_assert(std::atomic<uint64_t>::is_always_lock_free && sizeof(std::atomic<uint64_t>) == 8);
-static_assert(sizeof(OpSlot) == 256 && sizeof(MailEntry) == 64 && sizeof(SemaphoreCell) == 64);
+static_assert(sizeof(OpSlot) == 256 && offsetof(OpSlot, signature) == 64 &&
+              sizeof(MailEntry) == 64 && sizeof(SemaphoreCell) == 64);
 
 /// Sizes and places in a page's block.
 struct PageLayout {
