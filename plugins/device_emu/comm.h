@@ -1,6 +1,7 @@
 // A rank of a communicator, as its process sees it: its page, its peers, its operations.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -165,7 +166,9 @@ class Comm {
   Result<Peer> open(const nccomDeviceHandle_v1& handle, int32_t rank, Clock::time_point deadline);
   Status attachTo(Peer& peer);
   Status openMailboxes();
+  Result<std::shared_ptr<const LoadedProgram>> checked(void* handle, const nccomLaunch_v1& launch);
   Status checkLaunch(const LoadedProgram& program, const nccomLaunch_v1& launch) const;
+  Status checkCall(const LoadedProgram& program, const nccomLaunch_v1& launch) const;
   Status checkBuffers(const char* what, const std::vector<uint64_t>& touched,
                       const nccomBufferBinding_v1* buffers, uint32_t n, bool computes,
                       uint64_t elementBytes) const;
@@ -195,6 +198,15 @@ class Comm {
   std::mutex opsMutex_;  // guards ops_ and programs_
   std::vector<std::unique_ptr<Op>> ops_;
   std::map<void*, std::shared_ptr<const LoadedProgram>> programs_;
+  /// A launch that was checked before: what it uses is still there.
+  struct Checked {
+    void* handle = nullptr;  // null: none
+    std::shared_ptr<const LoadedProgram> program;
+    nccomBufferBinding_v1 input{}, output{};
+    uint64_t memory = 0;  // Hbm::epoch()
+  };
+  std::array<Checked, 4> checked_;  // the last few; guarded by opsMutex_
+  size_t nextChecked_ = 0;
 
   mutable std::mutex causeMutex_;  // guards cause_
   mutable std::unique_ptr<const std::string> cause_;

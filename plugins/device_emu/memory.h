@@ -88,6 +88,8 @@ class Hbm {
   ///
   /// @error ncclInvalidArgument  device memory that is not all in one block that alloc() gave out
   Status checkUse(const void* address, uint64_t bytes) const;
+  /// Changes whenever a block ends: what checkUse() has accepted is good until then.
+  uint64_t epoch() const { return gone_.now(); }
   /// @param address  within device memory
   uint64_t offsetOf(const void* address) const {
     return static_cast<uint64_t>(static_cast<const std::byte*>(address) - base());

@@ -3,6 +3,7 @@
 // A program depends on the task only, not on buffers, so a communicator keeps those it has loaded.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -69,7 +70,17 @@ class Launcher {
   static int tagOf(const encTask& task);
   using Recent = std::list<std::pair<encTask, Loaded>>;  // most recent first
 
+  /// A collective that was launched before: what follows from the call alone.
+  struct Known {
+    CollectiveCall call;
+    const Loaded* loaded = nullptr;  // null: none
+    nccomBufferBinding_v1 input{}, output{};
+    nccomLaunch_v1 launch{};
+    bool is(const CollectiveCall& other) const;
+  };
+
   Result<Loaded*> find(const encTask& task);
+  Result<const Known*> know(const CollectiveCall& call, uint64_t preMulScale);
   Result<Loaded> load(const encTask& task);
   Status start(const Loaded& loaded, nccomLaunch_v1& launch, void* stream);
   Status launchCollective(const CollectiveCall& call, uint64_t preMulScale);
@@ -86,6 +97,9 @@ class Launcher {
   std::mutex mutex_;  // guards all below: launches of a communicator are in one order
   Recent recent_;
   std::unordered_map<encTask, Recent::iterator, TaskHash> programs_;  // looked up, never iterated
+  // The last few collectives; programs of none of them have been unloaded.
+  std::array<Known, 4> known_;
+  size_t nextKnown_ = 0;
   uint64_t opCount_ = 0;
   uint64_t collectives_ = 0;
   static constexpr uint64_t kRemembered = 1024;
