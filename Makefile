@@ -3,7 +3,9 @@
 #   check       install, build, run all tests; the last line is 'N passed, N failed'
 #   verify-all  verifies the programs of every platform, group and algorithm, and runs each algorithm
 #   topo-golden compares our topologies with NCCL's, bench-topo times the searches, if a corpus is there
-#   bench       all-reduce against plain copies; bench-compose: programs of very large groups
+#   bench       against the CPU collectives that are installed (bench-deps installs some) and a
+#               hand-made floor, two minutes; bench-all: everything, hours
+#   bench-compose  programs of very large groups
 #   all deps asan tsan ubsan fuzz lint format install clean
 SHELL   := /bin/bash -o pipefail
 BUILD   ?= build$(if $(SAN),/$(SAN))$(if $(DEBUG),/debug)
@@ -34,6 +36,11 @@ UNITS    := $(notdir $(wildcard test/unit/*))
 LIB      := $(BUILD)/lib/libnccom.so.2
 PLUGINS  := $(BUILD)/lib/libnccom-device-emu.so $(BUILD)/lib/libnccom-net-ofi.so
 TOOL     := $(call objects,$(filter-out tools/nccom/main.cc,$(wildcard tools/nccom/*.cc)))
+BENCHLIB := test/bench/driver.cc test/bench/world.cc
+BENCHES  := $(BUILD)/bin/bench_nccom $(BUILD)/bin/bench_floor
+PEERS    := $(if $(shell command -v mpicxx.openmpi),$(BUILD)/bin/bench_openmpi) \
+            $(if $(shell command -v mpicxx.mpich),$(BUILD)/bin/bench_mpich) \
+            $(if $(wildcard /usr/include/gloo/allreduce.h),$(BUILD)/bin/bench_gloo)
 PROGRAMS := $(BUILD)/bin/nccom $(PERF:test/perf/%.cc=$(BUILD)/bin/%) $(if $(MPICXX),$(PERF:test/perf/%.cc=$(BUILD)/bin/%_mpi))
 TESTS    := $(UNITS:%=$(BUILD)/test/%_test)
 CORELIBS := -lpugixml -lhwloc -lcrypto -ldl
@@ -71,10 +78,31 @@ $(BUILD)/bin/compose_bench: $(BUILD)/obj/test/bench/compose_bench.o $(call objec
 	$(Q)mkdir -p $(@D)
 	$(Q)$(LINK) $^ $(CORELIBS) -o $@
 
-$(BUILD)/bin/%_bench: $(BUILD)/obj/test/bench/%_bench.o $(LIB)
+$(BUILD)/bin/bench_nccom: $(call objects,test/bench/bench_nccom.cc $(BENCHLIB)) $(LIB)
 	@echo "LD  $@"
 	$(Q)mkdir -p $(@D)
 	$(Q)$(LINK) $(filter %.o,$^) -L$(BUILD)/lib -lnccom -Wl,-rpath,'$$ORIGIN/../lib' -o $@
+
+# The floor is what this very machine can do, so its loops are compiled for it.
+FLOOR := $(addprefix test/bench/,bench_floor.cc floor_memory.cc floor_probe.cc)
+$(BUILD)/obj/test/bench/floor_memory.o: CXXFLAGS += -O3 -march=native -DHWY_COMPILE_ONLY_STATIC
+$(BUILD)/bin/bench_floor: $(call objects,$(FLOOR) $(BENCHLIB))
+	@echo "LD  $@"
+	$(Q)mkdir -p $(@D)
+	$(Q)$(LINK) $^ -o $@
+
+$(BUILD)/bin/bench_gloo: $(call objects,test/bench/bench_gloo.cc $(BENCHLIB))
+	@echo "LD  $@"
+	$(Q)mkdir -p $(@D)
+	$(Q)$(LINK) $^ -lgloo -o $@
+
+# With the compilers of Open MPI and of MPICH, one program each.
+$(BUILD)/bin/bench_openmpi $(BUILD)/bin/bench_mpich: $(BUILD)/bin/bench_%: test/bench/bench_mpi.cc $(call objects,$(BENCHLIB))
+	@echo "MPI $@"
+	$(Q)mkdir -p $(@D) $(BUILD)/obj/test/bench
+	$(Q)mpicxx.$* $(FLAGS) $(CXXFLAGS) -DOMPI_SKIP_MPICXX -DMPICH_SKIP_MPICXX -MT $@ \
+	  -MF $(BUILD)/obj/test/bench/bench_$*.d -c $< -o $(BUILD)/obj/test/bench/bench_$*.o
+	$(Q)mpicxx.$* $(SANITIZE) -pthread $(BUILD)/obj/test/bench/bench_$*.o $(filter %.o,$^) -o $@
 
 $(BUILD)/bin/%_perf: $(BUILD)/obj/test/perf/%_perf.o $(call objects,$(PERFLIB) test/perf/main.cc) $(LIB)
 	@echo "LD  $@"
@@ -118,7 +146,7 @@ $(BUILD)/test/$(1)_test: $(call objects,$(wildcard test/unit/$(1)/*.cc)) $(CORE)
 endef
 $(foreach folder,$(UNITS),$(eval $(call unit,$(folder))))
 
-tests: all $(TESTS)
+tests: all $(TESTS) $(BENCHES)
 
 # ---- what people call -----------------------------------------------------------------------
 # Installs the Debian packages that are missing; does nothing, and needs no root, if all are there.
@@ -147,8 +175,12 @@ verify-all: tests
 	LIBNCCOM_VERIFY_ALL=1 $(BUILD)/test/enc_test --gtest_filter='Sweep.*'
 	LIBNCCOM_VERIFY_ALL=1 LIBNCCOM_TEST_BUILD=$(BUILD) $(BUILD)/test/system_test --gtest_filter='Algorithms.*'
 
-bench: all $(BUILD)/bin/all_reduce_bench
-	$(BUILD)/bin/all_reduce_bench
+# Against the installed CPU collectives and a hand-made floor: BENCH has more options of bench.py.
+bench bench-all: all $(BENCHES) $(PEERS)
+	test/bench/bench.py --build $(BUILD) $(if $(filter bench,$@),--quick) $(BENCH)
+
+bench-deps:
+	$(Q)tools/deps.sh libopenmpi-dev openmpi-bin libmpich-dev mpich libgloo-dev
 
 # Programs of up to 65,536 ranks: fails if composing or verifying takes longer than promised.
 bench-compose: $(BUILD)/bin/compose_bench
@@ -218,5 +250,5 @@ clean:
 	rm -rf build
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
-.PHONY: all tests check quickstart deps bench bench-compose verify-all topo-golden bench-topo asan tsan ubsan fuzz lint docs format install clean
+.PHONY: all tests check quickstart deps bench bench-all bench-deps bench-compose verify-all topo-golden bench-topo asan tsan ubsan fuzz lint docs format install clean
 .PRECIOUS: $(BUILD)/obj/%.o

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Installs the Debian packages that the build and the tests need and that are missing.
-packages="g++ make pkg-config libfabric-dev libhwloc-dev libpugixml-dev libgtest-dev libgmock-dev
+# Installs the Debian packages that are missing: those named, or those that the build and the tests need.
+packages="$*"
+[ -n "$packages" ] || packages="g++ make pkg-config libfabric-dev libhwloc-dev libpugixml-dev libgtest-dev libgmock-dev
   libhwy-dev libssl-dev libcli11-dev nlohmann-json3-dev libopenmpi-dev openmpi-bin"
 
 missing=""
