@@ -304,6 +304,15 @@ Status Comm::checkCall(const LoadedProgram& program, const nccomLaunch_v1& launc
     return fail(ncclInvalidArgument, "rank %d: divisor %lld: want at least 1", rank(),
                 static_cast<long long>(launch.divisor));
   }
+  if (program.givesValue() && (launch.collective == 0 || launch.nInputs == 0 ||
+                               launch.inputs[0].bytes > NCCOM_VALUE_BYTES)) {
+    return fail(
+        ncclInvalidArgument,
+        "rank %d: the program gives an input by value: want the launch to have a collective "
+        "number, and an input of at most %d bytes; it has number %llu and %u inputs of %llu",
+        rank(), NCCOM_VALUE_BYTES, number(launch.collective), launch.nInputs,
+        number(launch.nInputs == 0 ? 0 : launch.inputs[0].bytes));
+  }
   if (launch.collective == 0 && program.namesPeers()) {
     return fail(ncclInvalidArgument,
                 "rank %d: the program uses buffers of other ranks: its launch needs a collective "

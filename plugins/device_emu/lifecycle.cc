@@ -114,7 +114,7 @@ class Start {
       op_.postedLeft.push_back(use.uses);
     const nccomProgram_v1& head = op_.program->head();
     if ((head.peerInputs == 0 && head.peerOutputs == 0) || !comm_.stagesForeign()) return true;
-    return stage(head.peerInputs != 0, head.peerOutputs != 0);
+    return stage(head.peerInputs == 1, head.peerOutputs != 0);
   }
 
   /// Copies of the buffers outside device memory that peers touch. Buffers that overlap (a call in
@@ -185,6 +185,10 @@ class Start {
     slot.input = firstOf(op_.inputs);
     slot.output = firstOf(op_.outputs);
     memcpy(slot.name, op_.name.data(), kNameBytes);
+    if (op_.program->givesValue()) {
+      memcpy(slot.value, op_.inputs[0].base, op_.inputs[0].bytes);
+      slot.input.hbmOffset = Place::kValue;
+    }
     slot.sequence.store(op_.collective, std::memory_order_seq_cst);
     page.collective.store(op_.collective, std::memory_order_seq_cst);
     wakeStartWaiters();

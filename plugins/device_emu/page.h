@@ -19,7 +19,7 @@
 namespace nccom::emu {
 
 inline constexpr uint64_t kPageMagic = 0x314547415055454eULL;  // "NEUPAGE1"
-inline constexpr uint32_t kPageVersion = 2;
+inline constexpr uint32_t kPageVersion = 3;
 inline constexpr uint32_t kSlots = 8;  // how many collectives a rank may run ahead of another
 inline constexpr uint32_t kMailEntries = 64;  // messages on their way between two ranks
 inline constexpr size_t kNameBytes = 128;     // of an operation's name, with its NUL
@@ -79,9 +79,9 @@ class SharedText {
 };
 
 /// Where a buffer is. `hbmOffset` kForeign: outside device memory; only `address`, in the owner's
-/// process, tells.
+/// process, tells. kValue: in OpSlot::value.
 struct Place {
-  static constexpr uint64_t kForeign = ~uint64_t{0};
+  static constexpr uint64_t kForeign = ~uint64_t{0}, kValue = kForeign - 1;
   uint64_t address;
   uint64_t bytes;
   uint64_t hbmOffset;
@@ -99,6 +99,7 @@ struct alignas(64) OpSlot {
   alignas(64) nccomSignature_v1 signature;
   uint64_t opCount;
   char name[kNameBytes];
+  alignas(64) std::byte value[NCCOM_VALUE_BYTES];  // of the input, if the program gives it so
 };
 
 /// Equal for equal signatures; of others it is taken to differ: 64 bits, each of which hangs on all
@@ -222,7 +223,7 @@ struct Page {
 
 static_assert(std::is_standard_layout_v<Page>);
 static_assert(std::atomic<uint64_t>::is_always_lock_free && sizeof(std::atomic<uint64_t>) == 8);
-static_assert(sizeof(OpSlot) == 256 && offsetof(OpSlot, signature) == 64 &&
+static_assert(sizeof(OpSlot) == 256 + NCCOM_VALUE_BYTES && offsetof(OpSlot, signature) == 64 &&
               sizeof(MailEntry) == 64 && sizeof(SemaphoreCell) == 64);
 
 /// Sizes and places in a page's block.

@@ -69,6 +69,8 @@ class LoadedProgram {
   size_t postedAt(int32_t rank, uint16_t index) const;
   /// (rank, messages posted to it), by rank.
   const std::vector<std::pair<int32_t, uint64_t>>& posts() const { return posts_; }
+  /// Whether peers read a copy of the first input.
+  bool givesValue() const { return head().peerInputs == 2; }
   /// Whether elements are interpreted, and buffers have to be aligned to them.
   bool computes() const { return computes_; }
   /// Whether it touches INPUT or OUTPUT of other ranks.

@@ -87,6 +87,8 @@ class encBuilder {
   encPipeUses& pipeUses(uint32_t pipe) { return pipeUses_[pipe]; }
 
   void peersReadInputs() { program_.peerInputs = true; }
+  /// A copy of it: of at most kMaxValueBytes.
+  void peersReadInputByValue() { program_.peerInputs = program_.inputByValue = true; }
   void peersWriteOutputs() { program_.peerOutputs = true; }
   /// Others use our scratch up to `end`, whatever we use of it ourselves.
   void peersUseScratch(uint64_t end) {

@@ -11,6 +11,8 @@ namespace nccom {
 namespace {
 
 constexpr uint64_t kLine = 64;
+constexpr int kMostShort =
+    16;  // ranks, by choice: what each rank reads of all grows with the square
 
 bool isComposed(encOp op) {
   return op == encOp::AllReduce || op == encOp::Reduce || op == encOp::Broadcast ||
@@ -25,8 +27,11 @@ class Direct {
   void compose();
 
  private:
+  bool isShort() const;
+  void composeShort();
   encPart slice() const;
   void fold(uint64_t at, const encPart& part, const std::vector<int>& to, uint64_t toAt);
+  void take(int from, uint64_t at, const encPart& to);
   void exchange();
   void meet();
 
@@ -88,10 +93,7 @@ void Direct::exchange() {
       // Ourselves first, then downstream: at any time ranks read from different owners.
       for (int distance = 0; distance < stage_.n(); distance++) {
         const int from = (self + distance) % stage_.n();
-        builder_.transfer(queue_, {.step = encStep::Pull,
-                                   .sources = {stage_.in(from, part(self).begin)},
-                                   .destinations = {stage_.out(self, part(from).begin)},
-                                   .bytes = part(self).bytes});
+        take(from, part(self).begin, part(from));
       }
       break;
   }
@@ -109,7 +111,49 @@ void Direct::meet() {
   }
 }
 
+/// Whether a copy of each INPUT is what ranks give each other.
+bool Direct::isShort() const {
+  const uint64_t input = stage_.op == encOp::AllGather ? stage_.partBytes : stage_.messageBytes;
+  return input <= kMaxValueBytes && stage_.n() <= kMostShort;
+}
+
+/// Every rank makes all of its OUTPUT, from copies of the others' INPUTs that need no goodbye.
+void Direct::composeShort() {
+  const int self = stage_.self;
+  const bool root = self == stage_.root, reduces = stage_.op == encOp::Reduce;
+  if (stage_.op != encOp::Broadcast || root) builder_.peersReadInputByValue();
+  if (reduces && !root) return;
+  switch (stage_.op) {
+    case encOp::AllReduce:
+    case encOp::Reduce:
+      fold(0, {0, stage_.messageBytes}, {self}, 0);
+      break;
+    case encOp::ReduceScatter:
+      fold(stage_.part(self).begin, stage_.part(self), {self}, 0);
+      break;
+    case encOp::Broadcast:
+      take(stage_.root, 0, {0, stage_.messageBytes});
+      break;
+    default:
+      for (int distance = 0; distance < stage_.n(); distance++) {
+        const int from = (self + distance) % stage_.n();
+        const bool gathers = stage_.op == encOp::AllGather;
+        take(from, gathers ? 0 : stage_.part(self).begin, stage_.part(from));
+      }
+      break;
+  }
+}
+
+/// Bytes of a member's INPUT from `at` on to this part of our OUTPUT.
+void Direct::take(int from, uint64_t at, const encPart& to) {
+  builder_.transfer(queue_, {.step = from == stage_.self ? encStep::Copy : encStep::Pull,
+                             .sources = {stage_.in(from, at)},
+                             .destinations = {stage_.out(stage_.self, to.begin)},
+                             .bytes = to.bytes});
+}
+
 void Direct::compose() {
+  if (isShort()) return composeShort();
   const bool sliced = stage_.op == encOp::AllReduce || stage_.op == encOp::Reduce;
   const bool root = stage_.self == stage_.root;
   const encOp op = stage_.op;

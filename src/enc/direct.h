@@ -13,6 +13,10 @@
 // for AllReduce, Reduce and Broadcast of the message. A ring reads and writes about twice as much
 // and more; its steps depend on each other.
 //
+// Where INPUTs have at most kMaxValueBytes, and few ranks take part, each rank gives the others a
+// copy of its INPUT and makes all of its OUTPUT itself: one exchange instead of two. Roots of
+// Broadcast, and all but the root of Reduce, wait for nobody.
+//
 // Naming a peer's buffers waits for its launch, so nobody has to say that it has come. In the end
 // all ranks meet, as nobody may touch a buffer after its owner has gone: in round i of
 // ceil(log2 n), rank r tells rank r + 2^i and hears of rank r - 2^i (Hensgen, Finkel and Manber,

@@ -178,7 +178,8 @@ Result<encdProgram> encdLower(const encProgram& program, const encLayout& layout
   header.addresses = static_cast<uint32_t>(place(words, tables.addresses));
   header.totals = static_cast<uint32_t>(place(words, tables.totals));
   header.steps = static_cast<uint32_t>(place(words, stepNameWords()));
-  header.peerInputs = program.peerInputs ? 1 : 0;
+  static_assert(kMaxValueBytes == NCCOM_VALUE_BYTES);
+  header.peerInputs = program.inputByValue ? 2 : program.peerInputs ? 1 : 0;
   header.peerOutputs = program.peerOutputs ? 1 : 0;
   const uint64_t bytes = words.size() * sizeof(uint64_t);
   if (bytes > UINT32_MAX) {

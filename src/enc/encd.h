@@ -39,7 +39,7 @@ struct encdRaised {
   ncclRedOp_t redOp = ncclSum;
   std::vector<encQueue> queues;
   std::vector<std::pair<uint32_t, uint64_t>> totals;
-  bool peerInputs = false, peerOutputs = false;
+  bool peerInputs = false, peerOutputs = false, inputByValue = false;
   bool operator==(const encdRaised&) const = default;
 };
 

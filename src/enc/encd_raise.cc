@@ -63,9 +63,9 @@ Status checkHeader(const Reader& reader, size_t bytes) {
     return fail(ncclInvalidArgument, "data type %d, fold %d: want a type, and sum to min",
                 h.dataType, h.redOp);
   }
-  if (h.nQueues > NCCOM_MAX_QUEUES || h.nSteps != kSteps || h.peerInputs > 1 || h.peerOutputs > 1) {
+  if (h.nQueues > NCCOM_MAX_QUEUES || h.nSteps != kSteps || h.peerInputs > 2 || h.peerOutputs > 1) {
     return fail(ncclInvalidArgument,
-                "%u queues, %u steps, flags %u %u: want at most %d, %u, 0 or 1", h.nQueues,
+                "%u queues, %u steps, flags %u %u: want at most %d, %u, 0 to 2, 0 or 1", h.nQueues,
                 h.nSteps, h.peerInputs, h.peerOutputs, NCCOM_MAX_QUEUES, kSteps);
   }
   TRY(reader.table<nccomQueue_v1>("queues", h.queues, h.nQueues));
@@ -193,6 +193,7 @@ Result<encdRaised> encdRaise(const void* data, size_t bytes) {
   raised.type = static_cast<ncclDataType_t>(header.dataType);
   raised.redOp = static_cast<ncclRedOp_t>(header.redOp);
   raised.peerInputs = header.peerInputs != 0;
+  raised.inputByValue = header.peerInputs == 2;
   raised.peerOutputs = header.peerOutputs != 0;
   for (uint32_t queue = 0; queue < header.nQueues; queue++) {
     raised.queues.push_back(TRY(raiseQueue(reader, queue)));

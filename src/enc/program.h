@@ -101,6 +101,9 @@ struct encConnection {
   bool operator==(const encConnection&) const = default;
 };
 
+/// Of an INPUT that is given by value.
+inline constexpr uint64_t kMaxValueBytes = 512;
+
 /// A program without queues has nothing to do: it is complete as soon as it is launched.
 struct encProgram {
   int rank = 0;
@@ -114,6 +117,9 @@ struct encProgram {
   uint64_t scratchBytes = 0;  // highest scratch byte of this rank used by anybody + 1
   bool peerInputs = false;    // other ranks read this rank's INPUT, or messages that it posts
   bool peerOutputs = false;   // other ranks write this rank's OUTPUT
+  /// They read a copy of INPUT, which is made when the program is launched and stays as long as
+  /// anybody may read it: this rank need not wait for them. At most kMaxValueBytes.
+  bool inputByValue = false;
   bool operator==(const encProgram&) const = default;
 };
 

@@ -134,6 +134,12 @@ class Inspector {
                   static_cast<unsigned long long>(program.scratchBytes), NCCOM_MAX_QUEUES,
                   static_cast<unsigned long long>(world_.scratchBytes[rank]));
     }
+    const uint64_t input = encBufferBytes(program.task, rank, program.nRanks, encBuffer::Input, 0);
+    if (program.inputByValue && input > kMaxValueBytes) {
+      return fail(ncclInternalError, "rank %d gives %llu bytes of INPUT by value: at most %llu",
+                  rank, static_cast<unsigned long long>(input),
+                  static_cast<unsigned long long>(kMaxValueBytes));
+    }
     for (size_t i = 0; i < program.totals.size(); i++) {
       const auto [semaphore, total] = program.totals[i];
       if (semaphore < limit_ && total > 0 && (i == 0 || program.totals[i - 1].first < semaphore)) {

@@ -129,6 +129,7 @@ class encVerifyRun {
                              uint64_t bytes);
   Result<Place> locateWork(encQueueRef ref, uint32_t site, int rank, int64_t offset);
   Status gather(uint32_t site, const encDesc& desc);
+  encMemory& valueOf(int operation, int rank);
   bool knowsLaunch(encQueueRef ref, int rank);
   void findLaunched(encQueueRef ref, int rank);
   Status overlaps(uint32_t site, int64_t bytes) const;
@@ -159,6 +160,7 @@ class encVerifyRun {
   std::vector<Wire> wires_;
   std::vector<std::vector<uint32_t>> wireOf_;  // [operation * ranks + rank][connection]
   std::map<std::pair<int, int>, std::map<uint64_t, Posted>> posts_;  // {from, to}, by number
+  std::map<std::pair<int, int>, encMemory> copies_;  // {operation, rank}: INPUT by value
   std::deque<encQueueRef> runnable_;
   encExpectations expectations_;
 

@@ -146,12 +146,27 @@ Result<encVerifyRun::Place> encVerifyRun::locate(encQueueRef ref, uint32_t site,
     owner.waiting.push_back(ref);
     return Place{nullptr, 0, true};
   }
+  if (address.buffer == encBuffer::Input && world_.program(operation, address.rank).inputByValue) {
+    if (owner.operation == operation && owner.running) findLaunched(ref, address.rank);
+    return Place{&valueOf(operation, address.rank), offset, false};
+  }
   if (owner.operation > operation || !owner.running) {
     return world_.bad(site, "touches a buffer of rank " + std::to_string(address.rank) +
                                 " after that rank's program ended");
   }
   findLaunched(ref, address.rank);
   return buffer(address.rank, address.buffer, address.index, offset);
+}
+
+/// The copy of INPUT that a rank gives the others.
+encMemory& encVerifyRun::valueOf(int operation, int rank) {
+  const auto [found, isNew] = copies_.try_emplace({operation, rank});
+  if (isNew) {
+    const encTask& task = world_.program(operation, rank).task;
+    const uint64_t bytes = encBufferBytes(task, rank, world_.info.rank_n, encBuffer::Input, 0);
+    found->second.preset(0, static_cast<int64_t>(bytes), contents_.input(rank, operation, 0));
+  }
+  return found->second;
 }
 
 /// Nothing makes a rank wait for the work area of another: it must know that this one has launched.

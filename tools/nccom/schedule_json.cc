@@ -149,6 +149,7 @@ Json programJson(const encProgram& program, const encLayout& layout) {
                {"algorithm", program.algorithm},
                {"scratchBytes", program.scratchBytes},
                {"peerInputs", program.peerInputs},
+               {"inputByValue", program.inputByValue},
                {"peerOutputs", program.peerOutputs}};
   json["connections"] = Json::array();
   for (const encConnection& connection : program.connections) {

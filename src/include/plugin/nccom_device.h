@@ -24,8 +24,9 @@ extern "C" {
  */
 
 #define NCCOM_PROGRAM_MAGIC 0x4d474f5250434e43ULL /* "CNCPROGM" */
-#define NCCOM_PROGRAM_VERSION 1
-#define NCCOM_MAX_QUEUES 64 /* 32 channels, each with a second queue that posts its receives */
+#define NCCOM_PROGRAM_VERSION 2
+#define NCCOM_VALUE_BYTES 512 /* of an input that is given by value */
+#define NCCOM_MAX_QUEUES 64   /* 32 channels, each with a second queue that posts its receives */
 
 typedef enum {
   nccomBufferInput = 0,   /* a rank's inputs[index] of this launch */
@@ -104,7 +105,9 @@ typedef struct {
   uint32_t nQueues, nBlocks, nDescs, nAddresses, nTotals, nSteps;
   uint32_t queues, blocks, descs, addresses, totals; /* offsets of the tables, 8-byte aligned */
   uint32_t steps;       /* offset of nSteps names of 32 bytes, NUL-terminated */
-  uint32_t peerInputs;  /* 1: other ranks read this rank's INPUT or posted buffers */
+  uint32_t peerInputs;  /* 1: other ranks read this rank's INPUT or posted buffers; 2: they read a
+                           copy of inputs[0], of at most NCCOM_VALUE_BYTES, that the device makes at
+                           the launch and keeps until all ranks have started a later collective */
   uint32_t peerOutputs; /* 1: other ranks write this rank's OUTPUT */
 } nccomProgram_v1;
 

@@ -121,8 +121,11 @@ TEST_P(EngineFailure, ADeadlineNamesTheRankThatHasNotCalled) {
   EXPECT_THAT(text,
               HasSubstr("rank 1 has not called it: its last operation is 1 (Barrier 1), ended"));
   EXPECT_THAT(text, HasSubstr("channel 0 queue 0 step Sync waits for semaphore 0 >= 3 (found 2)"));
-  EXPECT_EQ(world.commError(1), text) << "the one that was missing hears of it, too";
-  EXPECT_EQ(told(world), vector<std::string>(3, text)) << "the hosts of those that called";
+  // Two that come to the deadline at the same moment may each tell in their own words.
+  const auto names = HasSubstr("rank 1 has not called it: its last operation is 1 (Barrier 1)");
+  EXPECT_THAT(world.commError(1), names) << "the one that was missing hears of it, too";
+  EXPECT_THAT(told(world), testing::ElementsAre(names, names, names))
+      << "the hosts of those that called";
 }
 
 TEST_P(EngineFailure, WaitsForANetworkThatDoesNotAnswerAreReportedAsOne) {

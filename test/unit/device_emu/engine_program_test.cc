@@ -40,7 +40,8 @@ TEST_F(EngineProgram, ItsHeadIsChecked) {
   const ProgramBuilder good = ProgramBuilder(0, 2).inc(1, 0);
   EXPECT_EQ(refusal(good), "");
   EXPECT_THAT(refusal(good, [](auto& head) { head.magic++; }), HasSubstr("magic"));
-  EXPECT_THAT(refusal(good, [](auto& head) { head.version = 2; }), HasSubstr("version 2"));
+  EXPECT_THAT(refusal(good, [](auto& head) { head.version = NCCOM_PROGRAM_VERSION + 1; }),
+              HasSubstr("version " + std::to_string(NCCOM_PROGRAM_VERSION + 1)));
   EXPECT_THAT(refusal(good, [](auto& head) { head.rank = 1; }), HasSubstr("for rank 1 of 2"));
   EXPECT_THAT(refusal(good, [](auto& head) { head.nRanks = 3; }), HasSubstr("for rank 0 of 3"));
   EXPECT_THAT(refusal(good, [](auto& head) { head.nQueues = 65; }), HasSubstr("65 queues"));
@@ -98,6 +99,20 @@ TEST_F(EngineProgram, ALaunchWithoutACollectiveNumberCannotUsePeersBuffers) {
   void* loaded = world_.load(0, ProgramBuilder(0, 2).transfer({input(1)}, {scratch(0)}, 4));
   EXPECT_EQ(launch(world_.comm(0), loaded, {{}, {}, 1, 0}, world_.stream(0)), ncclInvalidArgument);
   EXPECT_THAT(emu().lastError(), HasSubstr("needs a collective number"));
+}
+
+TEST_F(EngineProgram, AnInputThatIsGivenByValueIsShortAndOfACollective) {
+  ProgramBuilder program = ProgramBuilder(0, 2).transfer({input(0)}, {output(0)}, 4);
+  void* loaded = world_.load(0, program.givesValue());
+  std::vector<std::byte> in(NCCOM_VALUE_BYTES + 1), out(4);
+  EXPECT_EQ(launch(world_.comm(0), loaded, {{bind(in)}, {bind(out)}, 1, 1}, world_.stream(0)),
+            ncclInvalidArgument);
+  EXPECT_THAT(emu().lastError(),
+              HasSubstr("at most 512 bytes; it has number 1 and 1 inputs of 513"));
+  in.resize(4);
+  EXPECT_EQ(launch(world_.comm(0), loaded, {{bind(in)}, {bind(out)}, 1, 0}, world_.stream(0)),
+            ncclInvalidArgument);
+  EXPECT_THAT(emu().lastError(), HasSubstr("has number 0"));
 }
 
 TEST(EngineCores, AQuotaIsRoundedUp) {

@@ -54,6 +54,38 @@ TEST(EngineRun, StridesThroughTheIterationsOfABlock) {
   EXPECT_EQ(out, (vector<int32_t>{9, 10, 11, 6, 7, 8, 3, 4, 5, 0, 1, 2}));
 }
 
+// Who gives its input by value need not wait for those who read it, and may change it at once; it
+// runs ahead of them as far as there are slots.
+TEST(EngineRun, ReadersOfAValueMayComeLate) {
+  for (const int processes : {1, 2}) {
+    WorldOptions options;
+    options.nRanks = 2;
+    options.nProcesses = processes;
+    World world(options);
+    void* giving =
+        world.load(0, ProgramBuilder(0, 2).transfer({input(0)}, {output(0)}, 16).givesValue());
+    void* taking = world.load(1, ProgramBuilder(1, 2).transfer({input(0)}, {output(1)}, 16));
+    vector<int32_t> in(4), own(4);
+    for (uint64_t number = 1; number <= 5; number++) {
+      std::iota(in.begin(), in.end(), static_cast<int32_t>(10 * number));
+      ASSERT_EQ(
+          launch(world.comm(0), giving, {{bind(in)}, {bind(own)}, number, number}, world.stream(0)),
+          ncclSuccess)
+          << emu().lastError();
+      ASSERT_EQ(world.sync(0), "");
+    }
+    for (uint64_t number = 1; number <= 5; number++) {
+      vector<int32_t> out(4), want(4);
+      std::iota(want.begin(), want.end(), static_cast<int32_t>(10 * number));
+      ASSERT_EQ(launch(world.comm(1), taking, {{}, {bind(out)}, number, number}, world.stream(1)),
+                ncclSuccess)
+          << emu().lastError();
+      ASSERT_EQ(world.sync(1), "");
+      EXPECT_EQ(out, want) << number << " with " << processes << " processes";
+    }
+  }
+}
+
 struct Ring {
   int nRanks, nProcesses, threads;
   uint64_t chunk, passes;

@@ -111,6 +111,11 @@ ProgramBuilder& ProgramBuilder::peersTouch(bool inputs, bool outputs) {
   return *this;
 }
 
+ProgramBuilder& ProgramBuilder::givesValue() {
+  head_.peerInputs = 2;
+  return *this;
+}
+
 const nccomProgram_v1* ProgramBuilder::build() {
   words_.assign((sizeof head_ + 7) / 8, 0);
   const auto append = [this](const void* data, size_t bytes) {

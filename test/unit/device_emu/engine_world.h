@@ -38,6 +38,8 @@ class ProgramBuilder {
   ProgramBuilder& total(uint32_t semaphore, uint64_t increments);
   ProgramBuilder& step(const std::string& name);
   ProgramBuilder& peersTouch(bool inputs, bool outputs);
+  /// Peers read a copy of the first input.
+  ProgramBuilder& givesValue();
 
   /// The block; lives as long as the builder, until the next call.
   const nccomProgram_v1* build();

@@ -147,6 +147,31 @@ TEST(Direct, NeverComposesMoreDescriptorsThanRoundsAsk) {
   }
 }
 
+// Copies of INPUTs need no goodbye, and roots wait for nobody.
+TEST(Direct, ShortMessagesTakeOneExchange) {
+  for (const encOp op : kOps) {
+    for (const encProgram& program :
+         composed(ranks(4), test::collective(op, 8, ncclInt32, ncclSum, 2))) {
+      const bool isRoot = program.rank == 2;
+      EXPECT_TRUE(program.totals.empty()) << encOpName(op);
+      EXPECT_FALSE(program.peerOutputs) << encOpName(op);
+      EXPECT_EQ(program.inputByValue, op != encOp::Broadcast || isRoot) << encOpName(op);
+      EXPECT_EQ(program.queues.empty(), op == encOp::Reduce && !isRoot) << encOpName(op);
+    }
+  }
+  const encOperation longer = composed(ranks(4), test::collective(encOp::AllReduce, 129));
+  EXPECT_FALSE(longer[0].inputByValue);
+  const encOperation many = composed(ranks(17), test::collective(encOp::AllReduce, 1));
+  EXPECT_FALSE(many[0].inputByValue);
+}
+
+TEST(Direct, ValuesAreShort) {
+  encOperation operation = composed(ranks(2), test::collective(encOp::AllReduce, 200));
+  operation[1].inputByValue = true;
+  EXPECT_THAT(test::verified(ranks(2), {operation}),
+              HasSubstr("rank 1 gives 800 bytes of INPUT by value: at most 512"));
+}
+
 TEST(Direct, SaysWhatItCannotDo) {
   const auto message = [](const World& world, const encTask& task) {
     const auto program = encComposeDirect(world.info(0), task);

@@ -24,6 +24,7 @@ encdRaised expected(const encProgram& program, const encLayout& layout) {
   raised.totals = program.totals;
   raised.peerInputs = program.peerInputs;
   raised.peerOutputs = program.peerOutputs;
+  raised.inputByValue = program.inputByValue;
   for (encQueue& queue : raised.queues) {
     for (encBlock& block : queue.blocks) {
       for (encDesc& desc : block.descs) {

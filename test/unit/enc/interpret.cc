@@ -118,6 +118,7 @@ class Machine {
   void start(int rank) {
     Rank& state = ranks_[rank];
     while (state.launch < launches_.size()) {
+      if (programOf(rank).inputByValue) copyInput(rank);
       if (programOf(rank).queues.empty()) {
         end(rank);
         continue;
@@ -130,6 +131,14 @@ class Machine {
       unfinished_++;
       return;
     }
+  }
+
+  void copyInput(int rank) {
+    const size_t launch = ranks_[rank].launch;
+    const encProgram& program = programOf(rank);
+    const uint64_t bytes = encBufferBytes(program.task, rank, program.nRanks, encBuffer::Input, 0);
+    const Place place = buffers(launch, rank, encBuffer::Input, 0, 0, bytes);
+    copies_[{launch, rank}] = Bytes(place.data, place.data + bytes);
   }
 
   /// The rank's program has ended: its OUTPUT counts now, its buffers are its owner's again.
@@ -341,6 +350,10 @@ class Machine {
     } else if (ranks_[address.rank].launch < launch) {
       return {nullptr, true};
     }
+    const auto copy = copies_.find({launch, address.rank});
+    if (buffer == encBuffer::Input && copy != copies_.end() && address.rank != rank) {
+      return bounded(copy->second, offset, bytes);
+    }
     if (ranks_[address.rank].launch > launch) {
       error_ = "a buffer of rank " + std::to_string(address.rank) +
                " is touched after its program ended";
@@ -398,6 +411,7 @@ class Machine {
   std::vector<Increment> pending_;
   std::map<std::tuple<int, int, int>, Wire> wires_;
   std::map<std::pair<int, int>, std::vector<Post>> posts_;
+  std::map<std::pair<size_t, int>, Bytes> copies_;  // {launch, rank}: INPUT that is given by value
   std::map<std::pair<size_t, int>, std::vector<Bytes>> ended_;
   std::string error_;
   uint64_t sent_ = 0;

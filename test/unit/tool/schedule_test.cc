@@ -101,6 +101,7 @@ encProgram programOf(const Json& json) {
     program.totals.emplace_back(total["semaphore"]["number"], total["increments"]);
   program.scratchBytes = json["scratchBytes"];
   program.peerInputs = json["peerInputs"];
+  program.inputByValue = json["inputByValue"];
   program.peerOutputs = json["peerOutputs"];
   return program;
 }
