@@ -14,6 +14,7 @@ namespace nccom {
 namespace {
 
 constexpr int64_t kLeastWork = 1 << 20;  // bytes that composers can always do with
+constexpr int kMostRanks = 1 << 24;      // no machine bounds those of host
 
 Status setSizes(const ncclParams& params, encSizes& sizes) {
   if (params.workBytes < kLeastWork) {
@@ -68,13 +69,13 @@ void addScheduleOptions(CLI::App& app, ScheduleOptions& options) {
                  "trn2-ultraserver, host")
       ->default_val(std::string(kDefaultPlatform));
   app.add_option("--lnc", options.world.lnc, "logical core size of the platform")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 64));
   app.add_option("--pod", options.world.pod, "shape of the pods that hosts form, such as X4");
   app.add_option("--nodes", options.world.nodes, "hosts (1, or those of a pod)")
       ->check(CLI::Range(1, 65536));
   app.add_option("--ranks", options.world.ranks,
                  "ranks on all hosts together, each host's from its first core on (all cores)")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, kMostRanks));
   app.add_option("--op", options.op, "operation")->default_str("all_reduce");
   CLI::Option* groups =
       app.add_option("--groups", options.group.file, "JSON file with the ranks that take part");

@@ -106,7 +106,11 @@ Result<ScheduleTasks> makeTasks(const ScheduleCase& asked, const TaskOptions& op
   }
   if (asked.op.isAlongPairs()) task.pairs = asked.group.pairs;
   if (task.op != encOp::SendRecv) return tasks;
-  tasks.messageBytes = task.count * unit;
+  if (__builtin_mul_overflow(task.count, unit, &tasks.messageBytes)) {
+    return fail(ncclInvalidArgument,
+                "--count %" PRIu64 ": messages of elements of %" PRIu64 " bytes each: too large",
+                task.count, unit);
+  }
   tasks.pairs = asked.group.pairSet ? asked.group.pairs : toTheNext(ranks);
   task.count = 0;
   task.type = ncclInt8;

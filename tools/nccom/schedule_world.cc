@@ -1,9 +1,11 @@
 #include "tools/nccom/schedule_world.h"
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <utility>
 
@@ -14,6 +16,8 @@
 
 namespace nccom {
 namespace {
+
+constexpr size_t kMostGroupsBytes = size_t{64} << 20;
 
 bool isAlike(const ClusterHost& a, const ClusterHost& b) {
   return a.platform == b.platform && a.lnc == b.lnc && a.shape == b.shape &&
@@ -55,11 +59,23 @@ Result<Hosts> hostsOf(const WorldOptions& options) {
   return hosts;
 }
 
+/// The text of a file of any kind that ends: directories do not read, devices may go on for ever.
 Result<std::string> readGroups(const std::string& path) {
-  std::ifstream file(path);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file.is_open() || file.bad()) {
-    return fail(ncclInvalidArgument, "%s: cannot be read", path.c_str());
+  using File = std::unique_ptr<FILE, int (*)(FILE*)>;
+  const File file(fopen(path.c_str(), "rbe"), fclose);
+  std::string text;
+  std::vector<char> part(size_t{1} << 16);
+  while (file != nullptr && text.size() <= kMostGroupsBytes) {
+    const size_t got = fread(part.data(), 1, part.size(), file.get());
+    if (got == 0) break;
+    text.append(part.data(), got);
+  }
+  if (file == nullptr || ferror(file.get()) != 0) {
+    return fail(ncclInvalidArgument, "%s: cannot be read: %s", path.c_str(), strerror(errno));
+  }
+  if (text.size() > kMostGroupsBytes) {
+    return fail(ncclInvalidArgument, "%s: a file of groups has at most %zu MiB", path.c_str(),
+                kMostGroupsBytes >> 20);
   }
   return text;
 }

@@ -209,6 +209,12 @@ TEST(Algs, SaysWhatIsWrongWithAGroup) {
   expectPart(refused({"--groups", "/nowhere.json"}).err, "/nowhere.json: cannot be read");
 }
 
+TEST(Algs, FilesOfGroupsThatAreNoFilesAreRefused) {
+  expectPart(refused({"--groups", "/"}).err, "/: cannot be read: Is a directory");
+  expectPart(refused({"--groups", "/dev/null"}).err, "/dev/null: no JSON");
+  expectPart(refused({"--groups", "/dev/zero"}).err, "/dev/zero: a file of groups has at most");
+}
+
 TEST(Algs, RefusesWhatMakesNoSense) {
   expectPart(refused({"--platform", "trn9"}).err, "trn2.48xlarge");
   expectPart(refused({"--op", "allsum"}).err, "all_gather, all_reduce");

@@ -436,6 +436,22 @@ TEST(ScheduleSvg, ARanksArrowsAreThoseThatTouchIt) {
 
 // ---- misuse -----------------------------------------------------------------------------------
 
+TEST(Schedule, CountsWhoseBytesOverflowAreRefusedByEveryOperation) {
+  // As bytes these are 0, 4, 16 and 0 where they wrap around.
+  for (const char* count : {"9223372036854775808", "4611686018427387905", "2305843009213693954",
+                            "4611686018427387904"}) {
+    for (const char* op : {"all_gather", "all_reduce", "reduce_scatter", "alltoall", "broadcast",
+                           "reduce", "gather", "scatter", "sendrecv", "permute_implicit"}) {
+      for (const char* type : {"float", "double"}) {
+        if (std::string(count).starts_with("230") && std::string(type) == "float") continue;
+        const std::string said =
+            refused({"--ranks", "4", "--op", op, "--count", count, "--type", type});
+        expectPart(said, "too large");
+      }
+    }
+  }
+}
+
 TEST(Schedule, RefusesWhatMakesNoSense) {
   expectPart(refused({"--bytes", "8", "--platform", "trn9"}), "trn2.48xlarge");
   expectPart(refused({"--ranks", "4"}), "neither --bytes nor --count");
@@ -456,6 +472,9 @@ TEST(Schedule, RefusesWhatMakesNoSense) {
   expectPart(refused({"--bytes", "8", "--op", "alltoallv"}), "of the runtime alone");
   expectPart(refused({"--bytes", "8", "--op", "gather", "--alg", "ring"}), "one way to do gather");
   expectPart(refused({"--count", "1K"}), "1K");
+  expectPart(refused({"--bytes", "8", "--lnc", "0"}), "not in range 1 to 64");
+  expectPart(refused({"--bytes", "8", "--platform", "host", "--ranks", "999999999"}),
+             "not in range 1 to 16777216");
   expectPart(refused({"--ranks", "12", "--bytes", "8M", "--alg", "rdh"}), "12 ranks");
   const Outcome unwritable =
       program({"--ranks", "4", "--bytes", "1K", "--alg", "ring", "--svg", "/nowhere/drawing.svg"});
