@@ -33,7 +33,8 @@ Result<ncclXml> loadXml(const GraphInput& input) {
     return xml;
   }
   if (isHostPlatform(input.platform)) {
-    return hostTopoGetXml(input.hostDevices, "", hostUnit(input.platform));
+    const bool nics = !input.nets.empty() || !input.topoDumpFile.empty();
+    return hostTopoGetXml(input.hostDevices, "", hostUnit(input.platform), nics);
   }
   const NeuronPlatform* platform = TRY(findPlatform(input.platform));
   return neuronTopoGetXml(*platform, input.lnc);

@@ -36,14 +36,15 @@ Status describe(hwloc_topology_t topology, const std::string& other) {
   return fail(ncclInvalidArgument, "'%.80s' describes no machine to hwloc", other.c_str());
 }
 
-Result<Topology> loadTopology(const std::string& other) {
+Result<Topology> loadTopology(const std::string& other, bool nics) {
   hwloc_topology_t raw = nullptr;
   if (hwloc_topology_init(&raw) != 0) {
     return fail(ncclSystemError, "hwloc cannot start: %s", strerror(errno));
   }
   Topology topology(raw);
   TRY(describe(raw, other));
-  hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+  hwloc_topology_set_io_types_filter(
+      raw, nics ? HWLOC_TYPE_FILTER_KEEP_IMPORTANT : HWLOC_TYPE_FILTER_KEEP_NONE);
   // Accelerators are not asked for, and sysfs knows PCI as well as libpciaccess does: these
   // libraries are slow to start and leave memory behind. (Absent ones are refused, harmlessly.)
   for (const char* component : {"opencl", "cuda", "nvml", "rsmi", "levelzero", "gl", "pci"}) {
@@ -53,6 +54,14 @@ Result<Topology> loadTopology(const std::string& other) {
     return fail(ncclSystemError, "hwloc cannot read this machine: %s", strerror(errno));
   }
   return topology;
+}
+
+/// Cores and memory of this machine. Read once; and as long as hwloc has a topology it keeps its
+/// plugins, which take longer to load than anything else.
+Result<hwloc_topology_t> thisMachine() {
+  static const auto& theMachine = *new Result<Topology>(loadTopology("", false));  // NOLINT: above
+  if (!theMachine.ok()) return theMachine.error();
+  return theMachine.value().get();
 }
 
 /// NUMA nodes with CPUs of their own: other memory has no devices, nor a <cpu> in the document.
@@ -211,23 +220,27 @@ class HostWriter {
 }  // namespace
 
 Result<int> hostUnitCount(HostUnit unit) {
-  const Topology topology = TRY(loadTopology(""));
-  return std::max(1, static_cast<int>(unitsOf(topology.get(), unit).size()));
+  return std::max(1, static_cast<int>(unitsOf(TRY(thisMachine()), unit).size()));
 }
 
-Result<ncclXml> hostTopoGetXml(int nDevices, const std::string& other, HostUnit unit) {
+Result<ncclXml> hostTopoGetXml(int nDevices, const std::string& other, HostUnit unit, bool nics) {
   if (nDevices < 0 || nDevices > kMaxHostDevices) {
     return fail(ncclInvalidArgument, "%d host devices, expected 0 to %d", nDevices,
                 kMaxHostDevices);
   }
-  const Topology topology = TRY(loadTopology(other));
-  const std::vector<hwloc_obj_t> cores = unitsOf(topology.get(), unit);
-  if (cores.empty() || hwloc_get_nbobjs_by_type(topology.get(), HWLOC_OBJ_NUMANODE) < 1) {
+  hwloc_topology_t topology = TRY(thisMachine());
+  Topology loaded;
+  if (nics || !other.empty()) {
+    loaded = TRY(loadTopology(other, nics));
+    topology = loaded.get();
+  }
+  const std::vector<hwloc_obj_t> cores = unitsOf(topology, unit);
+  if (cores.empty() || hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE) < 1) {
     return fail(ncclSystemError, "hwloc sees no core or no memory on this machine");
   }
-  HostWriter writer(topology.get());
+  HostWriter writer(topology);
   writer.addDevices(cores, nDevices == 0 ? static_cast<int>(cores.size()) : nDevices);
-  writer.addNics();
+  if (nics) writer.addNics();
   return writer.take();
 }
 
