@@ -364,6 +364,7 @@ Result<Op*> Comm::prepare(void* handle, const nccomLaunch_v1& launch) {
   EMU_TRY(checkCall(*program, launch));
   Op& op = freeOp();
   op.program = std::move(program);
+  op.published = false;
   op.opCount = launch.opCount;
   op.collective = launch.collective;
   op.userInputs.assign(launch.inputs, launch.inputs + launch.nInputs);

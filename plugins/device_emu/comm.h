@@ -151,6 +151,12 @@ class Comm {
   std::deque<Op*> pending;
   std::vector<Op*> freeOps;
   bool closing = false;
+  // The operation that is an exchange, and not ended: then none is pending. Written with the mutex
+  // held; relaxed: a looker that sees it changed looks again with the mutex
+  std::atomic<Op*> exchange{nullptr};
+  // Threads that wait for values without the mutex. Release when one goes, pairs with
+  // Schedule::awaitLookers()
+  std::atomic<uint32_t> lookers{0};
 
   // ---- guarded by `watch` ----
   std::mutex watch;

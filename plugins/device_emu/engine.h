@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -77,6 +78,12 @@ class Engine : public ScheduleClient {
 
   void activate(Op& op) override;
   void wake(Waiter& waiter) override;
+  void rouse() override { doorbell_.ring(); }
+
+  /// Looks at `cell` as long as is worth it until it is at least `target`, or `stop()`.
+  /// @return false: it is time for something else
+  bool spinFor(const std::atomic<uint64_t>& cell, uint64_t target,
+               const std::function<bool()>& stop);
 
  private:
   struct Lease;

@@ -78,6 +78,16 @@ class Engine::Idle {
     looks_ = 0;
   }
 
+  // relaxed, here and below: measures, shared by the threads of the engine
+  bool isCrowded() const {
+    return engine_.competing_.load(std::memory_order_relaxed) > engine_.limits_.cores;
+  }
+  static void relax() {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#endif
+  }
+
   /// @return false: time to sleep
   bool spin() {
     const bool crowded = isCrowded();
@@ -107,11 +117,9 @@ class Engine::Idle {
   static constexpr nanoseconds kSlice = std::chrono::microseconds(700);  // of another program
   static constexpr uint32_t kLeastRounds = 32, kMostRounds = 1 << 14;
 
-  // relaxed, here and below: measures, shared by the threads of the engine
-  bool isCrowded() const {
-    return engine_.competing_.load(std::memory_order_relaxed) > engine_.limits_.cores;
+  void adapt(nanoseconds limit) {
+    engine_.spinNs_.store(limit.count(), std::memory_order_relaxed);
   }
-  void adapt(nanoseconds limit) { engine_.spinNs_.store(limit.count(), std::memory_order_relaxed); }
 
   nanoseconds yieldTime() {
     const uint32_t rounds = engine_.busyRounds_.load(std::memory_order_relaxed);
@@ -141,10 +149,8 @@ class Engine::Idle {
   }
 
   static void pause() {
-#if defined(__x86_64__) || defined(__i386__)
     for (int i = 0; i < 8; i++)
-      __builtin_ia32_pause();
-#endif
+      relax();
   }
 
   Engine& engine_;

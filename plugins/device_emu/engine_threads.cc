@@ -175,6 +175,23 @@ void Engine::sit(Waiter& waiter) {
   benched_.fetch_sub(1, std::memory_order_relaxed);
 }
 
+bool Engine::spinFor(const std::atomic<uint64_t>& cell, uint64_t target,
+                     const std::function<bool()>& stop) {
+  // acquire, pairs with publishCall()
+  const auto come = [&] { return cell.load(std::memory_order_acquire) >= target; };
+  Idle idle(*this);
+  // Cheap looks first: who is on its way is here before a clock is read a few times.
+  for (int i = 0; i < (idle.isCrowded() ? 16 : 256); i++) {
+    if (come()) return true;
+    Idle::relax();
+  }
+  while (!come() && !stop()) {
+    if (!idle.spin()) return false;
+  }
+  idle.found();
+  return true;
+}
+
 void Engine::wake(Waiter& waiter) {
   if (listener_.load(std::memory_order_seq_cst) == &waiter) doorbell_.helperBell.notify();
   waiter.bench.notify();

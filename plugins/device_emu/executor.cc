@@ -4,24 +4,12 @@
 
 #include "plugins/device_emu/addresses.h"
 #include "plugins/device_emu/engine.h"
+#include "plugins/device_emu/fold.h"
 #include "plugins/device_emu/foreign.h"
 #include "plugins/device_emu/report.h"
 #include "plugins/device_emu/runtime.h"
 
 namespace nccom::emu {
-namespace {
-
-bool computes(const nccomDesc_v1& desc) {
-  return desc.nSources > 1 || desc.scaledSources != 0 || (desc.flags & NCCOM_TRANSFER_DIVIDE) != 0;
-}
-
-/// A reduction's scalar is a float for types that are folded as float.
-bool isNarrowFloat(ncclDataType_t type) {
-  return type == ncclFloat16 || type == ncclBfloat16 || type == ncclFloat8e4m3 ||
-         type == ncclFloat8e5m2;
-}
-
-}  // namespace
 
 void raiseSemaphore(Context& context, Comm& comm, Peer& peer, uint32_t semaphore, uint64_t value) {
   if (!peer.semaphores[semaphore].raise(value)) return;
@@ -194,11 +182,6 @@ bool Executor::move(const nccomDesc_v1& desc, bool foreign) {
 }
 
 bool Executor::moveDirect(const nccomDesc_v1& desc, uint64_t at, uint64_t bytes) {
-  if (desc.nDestinations == 1 && !computes(desc)) {
-    copyBytes(context_.destinations[0].direct + at, context_.sources[0].direct + at, bytes,
-              engine_.streams(desc.bytes));
-    return true;
-  }
   std::array<const void*, kMaxSources> sources;
   std::array<void*, kMaxDestinations> destinations;
   for (uint32_t k = 0; k < desc.nSources; k++)
@@ -256,24 +239,8 @@ bool Executor::check(const Status& status) {
 
 void Executor::compute(const nccomDesc_v1& desc, const void* const* sources,
                        void* const* destinations, uint64_t bytes) {
-  ReduceArgs args;
-  args.sources = sources;
-  args.nSources = desc.nSources;
-  args.destinations = destinations;
-  args.nDestinations = desc.nDestinations;
-  args.type = ncclUint8;
-  args.count = bytes;
-  if (computes(desc)) {
-    args.type = static_cast<ncclDataType_t>(op_->program->head().dataType);
-    args.count = bytes / op_->program->elementBytes();
-    args.op = static_cast<ncclRedOp_t>(op_->program->head().redOp);
-    args.scaledSources = desc.scaledSources;
-    args.scale = op_->scale;
-    args.scaleIsFloat = isNarrowFloat(args.type);
-    if ((desc.flags & NCCOM_TRANSFER_DIVIDE) != 0) args.divisor = op_->divisor;
-  }
-  args.streaming = engine_.streams(desc.bytes * desc.nDestinations);
-  reduceCopy(args);
+  foldTransfer(*op_, desc, sources, destinations, bytes,
+               engine_.streams(desc.bytes * desc.nDestinations));
 }
 
 void Executor::take(const nccomDesc_v1& desc) {

@@ -6,6 +6,7 @@
 #include "plugins/device_emu/addresses.h"
 #include "plugins/device_emu/report.h"
 #include "plugins/device_emu/runtime.h"
+#include "plugins/device_emu/slots.h"
 
 namespace nccom::emu {
 namespace {
@@ -61,25 +62,13 @@ class Start {
     return false;
   }
 
-  /// The slot of this collective may be overwritten when every rank has started a later one than
-  /// it holds.
   bool slotFree() {
-    const uint64_t sequence = op_.collective;
-    if (sequence <= kSlots || sequence <= comm_.freeUntil) return true;
-    const uint64_t needed = sequence - kSlots + 1;
-    uint64_t least = UINT64_MAX;
-    for (const Peer& peer : comm_.peers()) {
-      if (peer.rank == comm_.rank()) continue;
-      const std::atomic<uint64_t>& started = peer.page->collective;
-      uint64_t value = started.load(std::memory_order_acquire);  // pairs with publish()
-      if (value < needed) {
-        if (waits(started, needed, peer.rank)) return false;
-        value = started.load(std::memory_order_acquire);
-      }
-      least = std::min(least, value);
+    if (op_.published) return true;
+    for (;;) {
+      const Peer* const late = slotUser(comm_, op_.collective);
+      if (late == nullptr) return true;
+      if (waits(late->page->collective, firstAfter(op_.collective), late->rank)) return false;
     }
-    comm_.freeUntil = least == UINT64_MAX ? UINT64_MAX : least + kSlots - 1;
-    return true;
   }
 
   /// Resets the queues. A thread that still holds a lock from before has found its queue finished
@@ -168,53 +157,12 @@ class Start {
     return copyTiled(comm_, copy, user, bytes) ? copy : nullptr;
   }
 
-  Place firstOf(const std::vector<Bound>& buffers) const {
-    if (buffers.empty()) return Place{};
-    return comm_.runtime().placeOf(buffers[0].base, buffers[0].bytes);
-  }
-
-  /// Shows the call to the ranks of the host and compares it with those of the two neighbours: if
-  /// any two of the host's ranks differ, so do two neighbours. Each publishes and then looks
-  /// (seq_cst), so the later of the two sees the difference.
+  /// Shows the call to the ranks of the host, and compares it with those of the neighbours.
   bool publish() {
-    Page& page = comm_.page();
-    OpSlot& slot = page.slots[op_.collective % kSlots];
-    slot.opCount = op_.opCount;
-    slot.check = op_.check;
-    slot.signature = op_.signature;
-    slot.input = firstOf(op_.inputs);
-    slot.output = firstOf(op_.outputs);
-    memcpy(slot.name, op_.name.data(), kNameBytes);
-    if (op_.program->givesValue()) {
-      memcpy(slot.value, op_.inputs[0].base, op_.inputs[0].bytes);
-      slot.input.hbmOffset = Place::kValue;
-    }
-    slot.sequence.store(op_.collective, std::memory_order_seq_cst);
-    page.collective.store(op_.collective, std::memory_order_seq_cst);
-    wakeStartWaiters();
-    const size_t n = comm_.peers().size();
-    for (const size_t distance : {size_t{1}, n - 1}) {
-      const Peer& peer = comm_.peers()[(comm_.localRank() + distance) % n];
-      if (peer.rank == comm_.rank()) continue;
-      const OpSlot& other = peer.page->slots[op_.collective % kSlots];
-      if (other.sequence.load(std::memory_order_seq_cst) != op_.collective) continue;
-      if (!sameCall(comm_, op_, peer, other)) return false;
-    }
-    return true;
-  }
-
-  void wakeStartWaiters() {
-    std::atomic<uint64_t>& waiters = comm_.page().startWaiters;
-    if (waiters.load(std::memory_order_seq_cst) == 0) return;
-    const uint64_t who = waiters.exchange(0, std::memory_order_seq_cst);
-    for (const Peer& peer : comm_.peers()) {
-      if ((who >> (peer.localRank % 64) & 1) == 0) continue;
-      if (peer.sameProcess()) {
-        context_.again = true;
-      } else {
-        peer.doorbell->ring();
-      }
-    }
+    if (!op_.published && publishCall(comm_, op_)) context_.again = true;
+    const Peer* const other = differingNeighbour(comm_, op_);
+    return other == nullptr ||
+           sameCall(comm_, op_, *other, other->page->slots[op_.collective % kSlots]);
   }
 
   void begin() {
@@ -287,7 +235,6 @@ class Finish {
     for (const Staged& staged : op_.staged)
       (void)runtime.hbm().free(staged.copy);
     op_.staged.clear();
-    op_.program.reset();
     const uint32_t n = comm_.nQueues.load(std::memory_order_relaxed);  // ours, or of the one before
     for (uint32_t i = 0; i < n; i++)
       comm_.runs[i].finished.store(true, std::memory_order_release);

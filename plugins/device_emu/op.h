@@ -39,7 +39,8 @@ struct Op {
   uint64_t scale = 0;
   int64_t divisor = 1;
   nccomSignature_v1 signature{};
-  uint64_t check = 0;  // checkOf(signature)
+  uint64_t check = 0;      // checkOf(signature)
+  bool published = false;  // the others of the host see it in its slot
   std::array<char, kNameBytes> name{};
   // Uses of each received message that are still to come: LoadedProgram::posted().
   std::vector<uint64_t> postedLeft;

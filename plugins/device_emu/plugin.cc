@@ -67,7 +67,9 @@ Result<Stream*> streamOf(Runtime& runtime, void* handle, int device) {
 }
 
 Status synchronize(Runtime& runtime, Stream& stream) {
-  if (auto status = runtime.schedule().takeErrorIfIdle(stream)) return std::move(*status);
+  if (auto status = runtime.schedule().takeErrorSoon(stream, runtime.engine())) {
+    return std::move(*status);
+  }
   runtime.help(runtime.schedule().untilDrained(stream));
   return runtime.schedule().takeError(stream);
 }
@@ -345,8 +347,7 @@ ncclResult_t launch(void* handle, void* loaded, const nccomLaunch_v1* launch, vo
     Stream& target = *EMU_TRY(streamOf(runtime, stream, comm.config().device));
     Op& op = *EMU_TRY(comm.prepare(loaded, *launch));
     const uint64_t volume = op.program->volume();
-    EMU_TRY(runtime.schedule().append(target, op));
-    runtime.engine().launched(comm, volume);
+    if (EMU_TRY(runtime.schedule().append(target, op))) runtime.engine().launched(comm, volume);
     return Ok{};
   });
 }

@@ -97,7 +97,9 @@ class LoadedProgram::Checker {
       }
     }
     EMU_TRY(checkTotals());
-    return collect();
+    EMU_TRY(collect());
+    program_.exchanges_ = exchanges();
+    return Ok{};
   }
 
  private:
@@ -306,6 +308,27 @@ class LoadedProgram::Checker {
       program_.posts_.emplace_back(rank, messages.size());
     }
     return Ok{};
+  }
+
+  bool exchanges() const {
+    const nccomProgram_v1& head = program_.head();
+    const auto once = [](const nccomBlock_v1& block) { return block.repeat == 1; };
+    const auto makesOutput = [this](const nccomDesc_v1& desc) {
+      if (desc.type != nccomDescTransfer) return false;
+      const auto all = program_.addresses().subspan(desc.firstAddress,
+                                                    size_t{desc.nSources} + desc.nDestinations);
+      for (size_t k = 0; k < all.size(); k++) {
+        const bool fits = k < desc.nSources
+                              ? all[k].buffer == nccomBufferInput
+                              : all[k].buffer == nccomBufferOutput && all[k].rank == limits_.rank;
+        if (!fits || all[k].index != 0) return false;
+      }
+      return true;
+    };
+    return head.peerInputs != 1 && head.peerOutputs == 0 && head.nTotals == 0 &&
+           head.nQueues <= 1 &&
+           std::all_of(program_.blocks().begin(), program_.blocks().end(), once) &&
+           std::all_of(program_.descs().begin(), program_.descs().end(), makesOutput);
   }
 
   LoadedProgram& program_;

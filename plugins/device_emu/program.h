@@ -71,6 +71,8 @@ class LoadedProgram {
   const std::vector<std::pair<int32_t, uint64_t>>& posts() const { return posts_; }
   /// Whether peers read a copy of the first input.
   bool givesValue() const { return head().peerInputs == 2; }
+  /// Whether it does nothing but make own OUTPUTs of values that the ranks give: see exchange.h.
+  bool exchanges() const { return exchanges_; }
   /// Whether elements are interpreted, and buffers have to be aligned to them.
   bool computes() const { return computes_; }
   /// Whether it touches INPUT or OUTPUT of other ranks.
@@ -96,6 +98,7 @@ class LoadedProgram {
   std::vector<uint64_t> inputBytes_, outputBytes_;
   std::vector<PostedUse> posted_;
   std::vector<std::pair<int32_t, uint64_t>> posts_;
+  bool exchanges_ = false;
   bool computes_ = false;
   bool namesPeers_ = false;
   uint64_t volume_ = 0;

@@ -139,6 +139,7 @@ Status Runtime::destroyComm(Comm& comm) {
     drain(comm);
   }
   const std::shared_ptr<Comm> keep = findComm(&comm.page());
+  schedule_->awaitLookers(comm);
   comm.leave();
   engine_->remove(comm);
   return Ok{};

@@ -1,9 +1,12 @@
 #include "plugins/device_emu/stream.h"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "plugins/device_emu/comm.h"
+#include "plugins/device_emu/engine.h"
+#include "plugins/device_emu/exchange.h"
 #include "plugins/device_emu/op.h"
 
 namespace nccom::emu {
@@ -49,20 +52,101 @@ Status Schedule::destroyStream(Stream* stream) {
   return Ok{};
 }
 
-Status Schedule::append(Stream& stream, Op& op) {
+Result<bool> Schedule::append(Stream& stream, Op& op) {
   const std::lock_guard lock(mutex_);
-  if (op.comm->closing) {
-    op.comm->freeOps.push_back(&op);
+  Comm& comm = *op.comm;
+  if (comm.closing) {
+    comm.freeOps.push_back(&op);
     return fail(ncclInvalidUsage, "launch on rank %d of a communicator that is being destroyed",
-                op.comm->rank());
+                comm.rank());
   }
+  settleExchange(stream.exchange);
+  settleExchange(comm.exchange.load(std::memory_order_relaxed));
   op.stream = &stream;
+  const bool first = stream.items.empty() && comm.pending.empty();
+  // What others have queued in this process may have waited for our value.
+  if (first && tryExchange(stream, op)) return queued_ > 0;
+  push(stream, op);
+  return true;
+}
+
+void Schedule::push(Stream& stream, Op& op) {
   stream.items.push_back({&op, nullptr, 0});
   stream.appended++;
+  queued_++;
   op.comm->pending.push_back(&op);
   if (stream.items.size() == 1) advance(stream);
-  return Ok{};
 }
+
+// ---- exchanges ----------------------------------------------------------------------------------
+
+/// @return whether it is one, and has ended or waits for values
+bool Schedule::tryExchange(Stream& stream, Op& op) {
+  Comm& comm = *op.comm;
+  if (!startExchange(comm, op)) return false;
+  stream.exchange = &op;
+  comm.exchange.store(&op, std::memory_order_relaxed);
+  (void)finish(op);
+  return true;
+}
+
+/// Ends it if all values have come.
+bool Schedule::finish(Op& exchange) {
+  Comm& comm = *exchange.comm;
+  if (comm.failed() || missingOf(comm, exchange).cell != nullptr) return false;
+  if (!finishExchange(comm, exchange)) return false;
+  exchange.stream->exchange = nullptr;
+  comm.exchange.store(nullptr, std::memory_order_relaxed);
+  comm.freeOps.push_back(&exchange);
+  return true;
+}
+
+/// Ends it, or makes it an operation of the engine's. Null: does nothing.
+/// @return whether the engine has something to do
+bool Schedule::settleExchange(Op* exchange) {
+  if (exchange == nullptr || finish(*exchange)) return false;
+  exchange->stream->exchange = nullptr;
+  exchange->comm->exchange.store(nullptr, std::memory_order_relaxed);
+  push(*exchange->stream, *exchange);
+  return true;
+}
+
+/// The same for threads that will not do it themselves.
+void Schedule::rouseFor(Op* exchange) {
+  if (settleExchange(exchange)) client_.rouse();
+}
+
+std::optional<Status> Schedule::takeErrorSoon(Stream& stream, Engine& engine) {
+  std::unique_lock lock(mutex_);
+  Op* const op = stream.exchange;
+  if (op != nullptr) {
+    Comm& comm = *op->comm;
+    const uint64_t collective = op->collective;
+    const auto same = [&] { return stream.exchange == op && op->collective == collective; };
+    for (bool soon = true; soon && same() && !finish(*op);) {
+      const MissingValue missing = missingOf(comm, *op);
+      soon = missing.cell != nullptr && !comm.failed();
+      if (!soon) break;
+      comm.lookers.fetch_add(1, std::memory_order_relaxed);
+      lock.unlock();
+      soon = engine.spinFor(*missing.cell, missing.collective, [&] {
+        // relaxed: we look again with the mutex
+        return comm.failed() || comm.exchange.load(std::memory_order_relaxed) != op;
+      });
+      lock.lock();
+      comm.lookers.fetch_sub(1, std::memory_order_release);
+    }
+  }
+  if (stream.exchange != nullptr || !stream.items.empty()) return std::nullopt;
+  return std::exchange(stream.error, Status(Ok{}));
+}
+
+void Schedule::awaitLookers(Comm& comm) {
+  while (comm.lookers.load(std::memory_order_acquire) != 0)
+    std::this_thread::yield();
+}
+
+// ---- operations and events ----------------------------------------------------------------------
 
 Op* Schedule::reuse(Comm& comm) {
   const std::lock_guard lock(mutex_);
@@ -79,6 +163,7 @@ void Schedule::close(Comm& comm) {
 
 void Schedule::cancel(Comm& comm, const Error& error) {
   const std::lock_guard lock(mutex_);
+  rouseFor(comm.exchange.load(std::memory_order_relaxed));
   // relaxed: the phase leaves and reaches kIdle with our mutex held
   const size_t kept = comm.phase.load(std::memory_order_relaxed) == Phase::kIdle ? 0 : 1;
   while (comm.pending.size() > kept) {
@@ -89,6 +174,7 @@ void Schedule::cancel(Comm& comm, const Error& error) {
     for (Stream::Item& item : stream.items) {
       if (item.op == &op) item.op = nullptr;
     }
+    queued_--;
     op.program.reset();
     comm.freeOps.push_back(&op);
     advance(stream);
@@ -103,6 +189,7 @@ void Schedule::ended(Op& op, const Status& status) {
   if (!status.ok() && stream.error.ok()) stream.error = status;
   stream.items.pop_front();
   stream.ended++;
+  queued_--;
   comm.pending.pop_front();
   comm.phase.store(Phase::kIdle, std::memory_order_release);  // pairs with the engine's look at it
   comm.freeOps.push_back(&op);
@@ -113,6 +200,7 @@ void Schedule::ended(Op& op, const Status& status) {
 
 void Schedule::record(Stream& stream, const std::shared_ptr<Event>& event) {
   const std::lock_guard lock(mutex_);
+  rouseFor(stream.exchange);
   event->recorded++;
   stream.items.push_back({nullptr, event, event->recorded});
   stream.appended++;
@@ -159,13 +247,15 @@ Result<float> Schedule::elapsedMs(const Event& start, const Event& stop) const {
   return std::chrono::duration<float, std::milli>(stop.at - start.at).count();
 }
 
-bool Schedule::idle(const Stream& stream) const {
+bool Schedule::idle(Stream& stream) {
   const std::lock_guard lock(mutex_);
+  rouseFor(stream.exchange);
   return stream.items.empty();
 }
 
-bool Schedule::idle(const Comm& comm) const {
+bool Schedule::idle(Comm& comm) {
   const std::lock_guard lock(mutex_);
+  rouseFor(comm.exchange.load(std::memory_order_relaxed));
   return comm.pending.empty();
 }
 
@@ -174,12 +264,6 @@ Status Schedule::takeError(Stream& stream) {
   Status error = std::move(stream.error);
   stream.error = Ok{};
   return error;
-}
-
-std::optional<Status> Schedule::takeErrorIfIdle(Stream& stream) {
-  const std::lock_guard lock(mutex_);
-  if (!stream.items.empty()) return std::nullopt;
-  return std::exchange(stream.error, Status(Ok{}));
 }
 
 void Schedule::add(Waiter& waiter) {
@@ -205,12 +289,17 @@ void Schedule::settle() {
   });
 }
 
-std::function<bool()> Schedule::untilDrained(const Stream& stream) const {
+std::function<bool()> Schedule::untilDrained(Stream& stream) {
   const std::lock_guard lock(mutex_);
+  settleExchange(stream.exchange);  // the caller is going to help
   return [&stream, until = stream.appended] { return stream.ended >= until; };
 }
 
-std::function<bool()> Schedule::untilDeviceDrained(int device) const {
+std::function<bool()> Schedule::untilDeviceDrained(int device) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [key, stream] : streams_) {
+    if (stream->device == device) rouseFor(stream->exchange);
+  }
   return [this, device] {
     return std::all_of(streams_.begin(), streams_.end(), [device](const auto& entry) {
       return entry.second->device != device || entry.second->items.empty();
@@ -224,7 +313,9 @@ std::function<bool()> Schedule::untilReached(std::shared_ptr<Event> event) const
   return [event = std::move(event), until] { return event->completed >= until; };
 }
 
-std::function<bool()> Schedule::untilIdle(const Comm& comm) const {
+std::function<bool()> Schedule::untilIdle(Comm& comm) {
+  const std::lock_guard lock(mutex_);
+  rouseFor(comm.exchange.load(std::memory_order_relaxed));
   return [&comm] { return comm.pending.empty(); };
 }
 

@@ -20,6 +20,7 @@
 namespace nccom::emu {
 
 class Comm;
+class Engine;
 struct Op;
 
 using Clock = std::chrono::steady_clock;
@@ -44,6 +45,7 @@ struct Stream {
   const int device;
   std::deque<Item> items;
   uint64_t appended = 0, ended = 0;  // items so far
+  Op* exchange = nullptr;            // if it is not null, there are no items: see exchange.h
   Status error = Ok{};               // first failure since the last synchronisation
 };
 
@@ -66,6 +68,8 @@ class ScheduleClient {
   virtual void activate(Op& op) = 0;
   /// A waiter that may be asleep has its `done` set.
   virtual void wake(Waiter& waiter) = 0;
+  /// Nobody may be looking at what was activated.
+  virtual void rouse() = 0;
 };
 
 // All streams of a process. Thread-safe; one mutex, held for a few instructions a call.
@@ -83,8 +87,9 @@ class Schedule {
   /// @error ncclInvalidUsage  a default stream, which lives as long as the device
   Status destroyStream(Stream* stream);
 
+  /// @return whether the engine has something to do; `op` may have ended
   /// @error  the communicator is being destroyed
-  Status append(Stream& stream, Op& op);
+  Result<bool> append(Stream& stream, Op& op);
   /// An operation of `comm` that has ended; null: none.
   Op* reuse(Comm& comm);
   /// Nothing more is appended to `comm`.
@@ -101,27 +106,34 @@ class Schedule {
   /// @error ncclInProgress    one of them was not reached yet
   Result<float> elapsedMs(const Event& start, const Event& stop) const;
 
-  bool idle(const Stream& stream) const;
-  bool idle(const Comm& comm) const;
+  bool idle(Stream& stream);
+  bool idle(Comm& comm);
   /// The first failure since the last call.
   Status takeError(Stream& stream);
-  /// The same if the stream is empty; else nothing.
-  std::optional<Status> takeErrorIfIdle(Stream& stream);
+  /// The same if the stream is empty, or has an exchange that ends soon; else nothing.
+  std::optional<Status> takeErrorSoon(Stream& stream, Engine& engine);
 
   /// Waiters; the predicates look at what the mutex guards.
   void add(Waiter& waiter);
   void remove(Waiter& waiter);
-  std::function<bool()> untilDrained(const Stream& stream) const;
-  std::function<bool()> untilDeviceDrained(int device) const;
+  std::function<bool()> untilDrained(Stream& stream);
+  std::function<bool()> untilDeviceDrained(int device);
   std::function<bool()> untilReached(std::shared_ptr<Event> event) const;
   /// Until no operation of `comm` is left.
-  std::function<bool()> untilIdle(const Comm& comm) const;
+  std::function<bool()> untilIdle(Comm& comm);
+  /// Waits until no thread looks at what others have published for `comm`, which has no operation.
+  void awaitLookers(Comm& comm);
 
   std::vector<Stream*> streamsOf(int device) const;
 
  private:
   void advance(Stream& stream);
   void settle();
+  void push(Stream& stream, Op& op);
+  bool tryExchange(Stream& stream, Op& op);
+  bool finish(Op& exchange);
+  bool settleExchange(Op* exchange);
+  void rouseFor(Op* exchange);
 
   ScheduleClient& client_;
   mutable std::mutex mutex_;  // guards all below, Stream, Event, and Comm's pending operations
@@ -129,6 +141,7 @@ class Schedule {
   Epoch gone_;  // of streams
   std::map<int, Stream*> defaults_;
   std::vector<Waiter*> waiters_;
+  size_t queued_ = 0;  // operations of the engine's that have not ended
 };
 
 }  // namespace nccom::emu
