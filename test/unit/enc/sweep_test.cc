@@ -1,6 +1,7 @@
 // Programs of all ranks, of every platform, operation and admitted algorithm, must pass the
 // verifier. A cut of it runs always; LIBNCCOM_VERIFY_ALL=1 (make verify-all) runs everything, and
-// LIBNCCOM_VERIFY_ALL=<text> everything of the platforms whose names begin with the text.
+// LIBNCCOM_VERIFY_ALL=<text> the groups whose lines, as they are printed, begin with the text:
+// "trn2", "trn2.48xlarge LNC 1", "trn2u.48xlarge X4 LNC 2, 4 x 64".
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -30,8 +31,8 @@ std::string wanted() {
 bool wantsAll() {
   return !wanted().empty();
 }
-bool isWanted(const std::string& platform) {
-  return !wantsAll() || wanted() == "1" || platform.starts_with(wanted());
+bool isWanted(const std::string& group) {
+  return !wantsAll() || wanted() == "1" || group.starts_with(wanted());
 }
 
 struct Machine {
@@ -162,7 +163,6 @@ TEST(Sweep, EveryAdmittedAlgorithmIsVerified) {
   const bool all = wantsAll();
   const int most = all ? 2048 : 64;  // ranks
   for (const Machine& machine : kMachines) {
-    if (!isWanted(machine.platform)) continue;
     std::vector<int> lncs{1};
     if (machine.platform != "host") {
       const auto offered = findPlatform(machine.platform).value()->lncs;
@@ -174,13 +174,17 @@ TEST(Sweep, EveryAdmittedAlgorithmIsVerified) {
       for (const int nodes : machine.nodeCounts) {
         for (const int perNode : rankCounts(cores, all)) {
           if (nodes * perNode > most) continue;
+          const std::string group = machine.platform + " " + machine.pod +
+                                    (machine.pod.empty() ? "" : " ") + "LNC " +
+                                    std::to_string(lnc) + ", " + std::to_string(nodes) + " x " +
+                                    std::to_string(perNode) + " ranks";
+          if (!isWanted(group)) continue;
           const auto before = std::chrono::steady_clock::now();
           sweep.group(on, nodes, perNode);
           if (HasFatalFailure()) return;
           const auto spent = std::chrono::steady_clock::now() - before;
           if (all) {
-            printf("%s LNC %d, %d x %d ranks: %.1f s\n", machine.platform.c_str(), lnc, nodes,
-                   perNode, std::chrono::duration<double>(spent).count());
+            printf("%s: %.1f s\n", group.c_str(), std::chrono::duration<double>(spent).count());
             fflush(stdout);
           }
         }
