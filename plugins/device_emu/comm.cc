@@ -258,6 +258,9 @@ Result<void*> Comm::load(const nccomProgram_v1& program) {
 Status Comm::unload(void* handle) {
   const std::lock_guard lock(opsMutex_);
   checked_ = {};
+  for (const auto& op : ops_) {
+    if (op->program.get() == handle) op->repeatable.store(false, std::memory_order_relaxed);
+  }
   if (programs_.erase(handle) == 1) return Ok{};
   return fail(ncclInvalidArgument, "rank %d: no program %p is loaded", rank(), handle);
 }
@@ -360,9 +363,13 @@ Result<std::shared_ptr<const LoadedProgram>> Comm::checked(void* handle,
 
 Result<Op*> Comm::prepare(void* handle, const nccomLaunch_v1& launch) {
   if (failed()) return toldCause();
+  const uint64_t memory = runtime_.hbm().epoch();
   std::shared_ptr<const LoadedProgram> program = EMU_TRY(checked(handle, launch));
   EMU_TRY(checkCall(*program, launch));
   Op& op = freeOp();
+  op.content = contents_.fetch_add(1, std::memory_order_relaxed) + 1;
+  op.memory = memory;
+  op.bound = false;
   op.program = std::move(program);
   op.published = false;
   op.opCount = launch.opCount;
@@ -378,12 +385,59 @@ Result<Op*> Comm::prepare(void* handle, const nccomLaunch_v1& launch) {
     op.name = {};
     memcpy(op.name.data(), name.data(), std::min(name.size(), kNameBytes - 1));
   }
+  op.repeatable.store(true, std::memory_order_relaxed);
+  return &op;
+}
+
+Op* Comm::repeat(const void* handle, const nccomLaunch_v1& launch) {
+  if (freeOps.empty() || failed()) return nullptr;
+  Op* const op = freeOps.back();
+  if (!op->repeats(handle, launch, runtime_.hbm().epoch())) return nullptr;
+  freeOps.pop_back();
+  op->published = false;
+  op->opCount = launch.opCount;
+  op->collective = launch.collective;
+  return op;
+}
+
+void Comm::showLaunched(const Op& op) {
   // relaxed: for reports
   Board& board = page_->board;
-  board.launchedName.store(op.name.data());
+  if (launchedContent != op.content) board.launchedName.store(op.name.data());
+  launchedContent = op.content;
   board.launched.store(op.opCount, std::memory_order_relaxed);
   if (op.collective != 0) board.collective.store(op.collective, std::memory_order_relaxed);
-  return &op;
+}
+
+void Comm::showStarted(const Op& op) {
+  // relaxed: for reports
+  Board& board = page_->board;
+  if (startedContent != op.content) board.startedName.store(op.name.data());
+  startedContent = op.content;
+  board.started.store(op.opCount, std::memory_order_relaxed);
+}
+
+bool Op::repeats(const void* handle, const nccomLaunch_v1& launch, uint64_t memoryNow) const {
+  const auto same = [](const std::vector<nccomBufferBinding_v1>& known,
+                       const nccomBufferBinding_v1* buffers, uint32_t n) {
+    if (known.size() != n) return false;
+    for (uint32_t i = 0; i < n; i++) {
+      if (known[i].address != buffers[i].address || known[i].bytes != buffers[i].bytes)
+        return false;
+    }
+    return true;
+  };
+  const auto wordsOf = [](const nccomSignature_v1& s) {
+    return std::array{uint64_t{s.kind} << 32 | s.dataType, uint64_t{s.redOp} << 32 | s.root,
+                      uint64_t{s.algorithm}, uint64_t{s.count}};
+  };
+  // A collective with a number stays one; names follow from the program and the signature.
+  return repeatable.load(std::memory_order_relaxed) && program.get() == handle &&
+         memory == memoryNow && (collective != 0) == (launch.collective != 0) &&
+         scale == launch.scale && divisor == launch.divisor &&
+         wordsOf(signature) == wordsOf(launch.signature) &&
+         same(userInputs, launch.inputs, launch.nInputs) &&
+         same(userOutputs, launch.outputs, launch.nOutputs);
 }
 
 }  // namespace nccom::emu

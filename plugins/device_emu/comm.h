@@ -82,6 +82,13 @@ class Comm {
   Status unload(void* handle);
   /// An operation ready to be appended, checked against its program.
   Result<Op*> prepare(void* program, const nccomLaunch_v1& launch);
+  /// The last operation that ended, if it is the same but for its numbers; null: it is not. With
+  /// the schedule's mutex held.
+  Op* repeat(const void* program, const nccomLaunch_v1& launch);
+  /// For reports of any rank of the host. With the schedule's mutex held.
+  void showLaunched(const Op& op);
+  /// The same, when it starts.
+  void showStarted(const Op& op);
 
   int32_t rank() const { return config_.rank; }
   int32_t nRanks() const { return config_.nRanks; }
@@ -147,7 +154,13 @@ class Comm {
   std::vector<std::atomic<uint32_t>> parked;
   uint64_t freeUntil = 0;  // collectives up to here may overwrite their slot; guarded by control
 
+  // Op::content of what the page shows; of the slots and of what has started, guarded as the start
+  // of operations is: by `control`, or by the schedule's mutex while none is pending.
+  std::array<uint64_t, kSlots> slotContent{};
+  uint64_t startedContent = 0;
+
   // ---- guarded by the schedule's mutex ----
+  uint64_t launchedContent = 0;
   std::deque<Op*> pending;
   std::vector<Op*> freeOps;
   bool closing = false;
@@ -213,6 +226,7 @@ class Comm {
   };
   std::array<Checked, 4> checked_;  // the last few; guarded by opsMutex_
   size_t nextChecked_ = 0;
+  std::atomic<uint64_t> contents_{0};  // relaxed: only has to differ
 
   mutable std::mutex causeMutex_;  // guards cause_
   mutable std::unique_ptr<const std::string> cause_;

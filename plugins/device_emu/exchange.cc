@@ -11,6 +11,7 @@ namespace nccom::emu {
 namespace {
 
 void bind(Op& op) {
+  if (op.bound) return;
   const auto asIs = [](const auto& user, std::vector<Bound>& bound) {
     bound.clear();
     for (const nccomBufferBinding_v1& buffer : user)
@@ -18,6 +19,7 @@ void bind(Op& op) {
   };
   asIs(op.userInputs, op.inputs);
   asIs(op.userOutputs, op.outputs);
+  op.bound = true;
 }
 
 const OpSlot& slotOf(const Peer& peer, const Op& op) {
@@ -81,9 +83,7 @@ bool startExchange(Comm& comm, Op& op) {
   if (!suits || slotUser(comm, op.collective) != nullptr) return false;
   bind(op);
   publishCall(comm, op);
-  Board& board = comm.page().board;
-  board.startedName.store(op.name.data());
-  board.started.store(op.opCount, std::memory_order_relaxed);  // for reports
+  comm.showStarted(op);
   return differingNeighbour(comm, op) == nullptr;
 }
 

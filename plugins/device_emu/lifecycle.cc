@@ -98,6 +98,7 @@ class Start {
     };
     asIs(op_.userInputs, op_.inputs);
     asIs(op_.userOutputs, op_.outputs);
+    op_.bound = false;
     op_.postedLeft.clear();
     for (const PostedUse& use : op_.program->posted())
       op_.postedLeft.push_back(use.uses);
@@ -172,9 +173,7 @@ class Start {
     for (uint32_t i = 0; i < n; i++) {
       comm_.runs[i].finished.store(false, std::memory_order_release);
     }
-    Board& board = comm_.page().board;
-    board.startedName.store(op_.name.data());
-    board.started.store(op_.opCount, std::memory_order_relaxed);
+    comm_.showStarted(op_);
     comm_.phase.store(Phase::kRunning, std::memory_order_seq_cst);  // release: to Executor::run()
   }
 

@@ -33,8 +33,15 @@ struct Op {
   Stream* stream = nullptr;
   std::shared_ptr<const LoadedProgram> program;
   uint64_t opCount = 0, collective = 0;
+  // A number for all that is below, up to `name`, and the program: changes with it. 0: not yet
+  // known. What was shown of it once need not be shown again.
+  uint64_t content = 0;
+  uint64_t memory = 0;  // Hbm::epoch() when the buffers were checked
+  // relaxed: a program is not unloaded while it is launched
+  std::atomic<bool> repeatable{false};
   std::vector<nccomBufferBinding_v1> userInputs, userOutputs;
   std::vector<Bound> inputs, outputs;
+  bool bound = false;  // those are the user's buffers as they are
   std::vector<Staged> staged;
   uint64_t scale = 0;
   int64_t divisor = 1;
@@ -44,6 +51,9 @@ struct Op {
   std::array<char, kNameBytes> name{};
   // Uses of each received message that are still to come: LoadedProgram::posted().
   std::vector<uint64_t> postedLeft;
+
+  /// Whether it was the same launch of the same program before, but for its numbers.
+  bool repeats(const void* handle, const nccomLaunch_v1& launch, uint64_t memoryNow) const;
 };
 
 enum class Phase : uint32_t { kIdle, kStarting, kRunning, kFinishing };

@@ -62,15 +62,17 @@ bool publishCall(Comm& comm, Op& op) {
   Page& page = comm.page();
   OpSlot& slot = page.slots[op.collective % kSlots];
   slot.opCount = op.opCount;
-  slot.check = op.check;
-  slot.signature = op.signature;
-  slot.input = firstOf(comm, op.inputs);
-  slot.output = firstOf(comm, op.outputs);
-  memcpy(slot.name, op.name.data(), kNameBytes);
-  if (op.program->givesValue()) {
-    memcpy(slot.value, op.inputs[0].base, op.inputs[0].bytes);
-    slot.input.hbmOffset = Place::kValue;
+  uint64_t& shown = comm.slotContent[op.collective % kSlots];
+  if (shown != op.content || !op.staged.empty()) {
+    slot.check = op.check;
+    slot.signature = op.signature;
+    slot.input = firstOf(comm, op.inputs);
+    slot.output = firstOf(comm, op.outputs);
+    memcpy(slot.name, op.name.data(), kNameBytes);
+    if (op.program->givesValue()) slot.input.hbmOffset = Place::kValue;
+    shown = op.staged.empty() ? op.content : 0;
   }
+  if (op.program->givesValue()) memcpy(slot.value, op.inputs[0].base, op.inputs[0].bytes);
   op.published = true;
   // seq_cst: releases the slot; and whoever publishes and then looks at a neighbour's slot sees it,
   // or is seen

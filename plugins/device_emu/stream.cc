@@ -60,8 +60,23 @@ Result<bool> Schedule::append(Stream& stream, Op& op) {
     return fail(ncclInvalidUsage, "launch on rank %d of a communicator that is being destroyed",
                 comm.rank());
   }
+  return appendOpen(stream, op);
+}
+
+std::optional<bool> Schedule::repeat(Stream& stream, Comm& comm, const void* program,
+                                     const nccomLaunch_v1& launch) {
+  const std::lock_guard lock(mutex_);
+  settleExchange(comm.exchange.load(std::memory_order_relaxed));
+  Op* const op = comm.closing ? nullptr : comm.repeat(program, launch);
+  if (op == nullptr) return std::nullopt;
+  return appendOpen(stream, *op);
+}
+
+bool Schedule::appendOpen(Stream& stream, Op& op) {
+  Comm& comm = *op.comm;
   settleExchange(stream.exchange);
   settleExchange(comm.exchange.load(std::memory_order_relaxed));
+  comm.showLaunched(op);
   op.stream = &stream;
   const bool first = stream.items.empty() && comm.pending.empty();
   // What others have queued in this process may have waited for our value.

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "include/plugin/nccom_device.h"
 #include "plugins/device_emu/epoch.h"
 #include "plugins/device_emu/eventcount.h"
 #include "plugins/device_emu/status.h"
@@ -90,6 +91,9 @@ class Schedule {
   /// @return whether the engine has something to do; `op` may have ended
   /// @error  the communicator is being destroyed
   Result<bool> append(Stream& stream, Op& op);
+  /// append() of an operation like the last one of `comm` that has ended; nothing: it has none.
+  std::optional<bool> repeat(Stream& stream, Comm& comm, const void* program,
+                             const nccomLaunch_v1& launch);
   /// An operation of `comm` that has ended; null: none.
   Op* reuse(Comm& comm);
   /// Nothing more is appended to `comm`.
@@ -127,6 +131,7 @@ class Schedule {
   std::vector<Stream*> streamsOf(int device) const;
 
  private:
+  bool appendOpen(Stream& stream, Op& op);
   void advance(Stream& stream);
   void settle();
   void push(Stream& stream, Op& op);

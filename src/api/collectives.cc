@@ -98,13 +98,15 @@ Status checkType(int rank, ncclDataType_t type) {
 /// The call with its stream: NULL is the default stream of the communicator's device.
 template <class Call>
 Result<Call> bound(const Communicator& comm, Call call) {
+  if (call.stream != nullptr) return call;
   Process& process = *TRY(Process::get());
-  if (call.stream == nullptr) call.stream = TRY(nullStreamOf(process, comm.device()));
+  call.stream = TRY(nullStreamOf(process, comm.device()));
   return call;
 }
 
 Status submit(const CollectiveCall& call) {
   const auto comm = TRY(commOf(call.comm));
+  if (auto done = comm->repeat(call)) return std::move(*done);
   TRY(checkType(comm->rank(), call.type));
   if (reduces(call.op)) TRY(comm->checkRedOp(call.redOp, call.type));
   if (rooted(call.op) && (call.root < 0 || call.root >= comm->nRanks())) {

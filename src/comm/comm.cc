@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "comm/bootstrap.h"
+#include "comm/group.h"
 #include "comm/launch.h"
 #include "comm/monitor.h"
 #include "comm/net_links.h"
@@ -142,6 +143,15 @@ Status Communicator::launched(Status status) {
   // Where the proxy has been told of the operation, a refusal cannot be taken back.
   if (!status.ok() && links_->needed()) failWith(status.error());
   return status;
+}
+
+std::optional<Status> Communicator::repeat(const CollectiveCall& call) {
+  if (call.stream == nullptr || groupActive()) return std::nullopt;
+  // acquire, as in usable(); the links are there before a communicator is ready
+  if (state_.load(std::memory_order_acquire) != CommState::Ready || links_->needed()) {
+    return std::nullopt;
+  }
+  return launcher_->repeat(call);
 }
 
 Status Communicator::launch(const CollectiveCall& call) {

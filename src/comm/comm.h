@@ -65,6 +65,8 @@ class Communicator {
 
   /// Composes (or finds) the program and queues it. Does not block.
   Status launch(const CollectiveCall& call);
+  /// launch() of a call outside of groups that was checked and launched before; else nothing.
+  std::optional<Status> repeat(const CollectiveCall& call);
   Status launch(const std::vector<MessageCall>& calls);
 
   /// ncclSuccess, or the failure that ended the communicator.

@@ -8,6 +8,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -49,6 +50,8 @@ class Launcher {
 
   /// @param preMulScale  the scalar of a PreMulSum operator; ignored for others
   Status launch(const CollectiveCall& call, uint64_t preMulScale);
+  /// launch() if it is one of the last few collectives again; else nothing.
+  std::optional<Status> repeat(const CollectiveCall& call);
   Status launch(std::span<const MessageCall> calls);
 
   uint64_t opCount() const { return opCount_; }
@@ -80,6 +83,7 @@ class Launcher {
   };
 
   Result<Loaded*> find(const encTask& task);
+  Status start(const Known& known, void* stream);
   Result<const Known*> know(const CollectiveCall& call, uint64_t preMulScale);
   Result<Loaded> load(const encTask& task);
   Status start(const Loaded& loaded, nccomLaunch_v1& launch, void* stream);

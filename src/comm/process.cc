@@ -90,6 +90,7 @@ using Made = Result<std::unique_ptr<Process>>;
 struct Current {
   std::mutex mutex;                          // guards the making
   std::atomic<const Made*> made{nullptr};    // release when set, acquire when read
+  std::atomic<Process*> open{nullptr};       // its device is open; release and acquire
   std::atomic<bool> parentHadDevice{false};  // relaxed: set in a child that has one thread
 };
 
@@ -108,6 +109,7 @@ void Process::afterFork() {
     now.parentHadDevice.store(true, std::memory_order_relaxed);
   }
   now.made.store(nullptr, std::memory_order_relaxed);
+  now.open.store(nullptr, std::memory_order_relaxed);
 }
 
 Process::Process() = default;
@@ -215,6 +217,7 @@ bool Process::inForkedChild() {
 }
 
 Result<Process*> Process::get() {
+  if (Process* const open = current().open.load(std::memory_order_acquire)) return open;
   if (inForkedChild()) {
     return fail(ncclInvalidUsage,
                 "this process was forked from one that had used the device already; before a fork "
@@ -222,6 +225,7 @@ Result<Process*> Process::get() {
   }
   Process* process = TRY(withoutDevice());
   TRY(process->openDevice());
+  current().open.store(process, std::memory_order_release);
   return process;
 }
 

@@ -1,0 +1,101 @@
+// What a short collective costs besides communication, in instructions: a time would depend on the
+// machine. Counted by single steps, where that is permitted.
+#include <gtest/gtest.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+
+#include "test/unit/system/ranks.h"
+
+namespace nccom::test {
+namespace {
+
+constexpr int kCalls = 7;  // one less than there are slots: a root runs ahead so far
+constexpr int kUntraced = 5;
+
+// Two ranks of one process, driven by one thread.
+class Pair {
+ public:
+  Pair() {
+    MUST(ncclCommInitAll(comms_, 2, nullptr));
+    for (int rank = 0; rank < 2; rank++) {
+      MUST(nccomSetDevice(rank));
+      MUST(nccomStreamCreate(&streams_[rank]));
+      MUST(ncclMemAlloc(&buffers_[rank], 64));
+    }
+  }
+  void broadcast(int rank) {
+    MUST(ncclBroadcast(buffers_[rank], buffers_[rank], 2, ncclFloat, 0, comms_[rank],
+                       streams_[rank]));
+    MUST(nccomStreamSynchronize(streams_[rank]));
+  }
+
+ private:
+  ncclComm_t comms_[2];
+  ncclStream_t streams_[2];
+  void* buffers_[2];
+};
+
+/// Rank 1 takes what the root has given already, between two stops.
+[[noreturn]] void traced() {
+  if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) _exit(kUntraced);
+  Pair pair;
+  for (int i = 0; i < 50; i++) {
+    pair.broadcast(0);
+    pair.broadcast(1);
+  }
+  for (int i = 0; i < kCalls; i++)
+    pair.broadcast(0);
+  raise(SIGSTOP);
+  for (int i = 0; i < kCalls; i++)
+    pair.broadcast(1);
+  raise(SIGSTOP);
+  _exit(0);
+}
+
+/// Steps of `pid` from its first stop to its second; -1: it may not be traced, or has failed.
+long stepsBetweenStops(pid_t pid) {
+  int status = 0;
+  long steps = 0;
+  if (waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status)) return -1;
+  do {
+    if (ptrace(PTRACE_SINGLESTEP, pid, nullptr, nullptr) != 0) return -1;
+    if (waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status)) return -1;
+    steps++;
+  } while (WSTOPSIG(status) == SIGTRAP);
+  return steps;
+}
+
+int count(int /*rank*/, const ncclUniqueId& /*id*/) {
+  const pid_t pid = fork();
+  if (pid == 0) traced();
+  const long steps = stepsBetweenStops(pid);
+  kill(pid, SIGKILL);
+  printf("instructions %ld\n", steps < 0 ? -1 : steps / kCalls);
+  fflush(stdout);
+  return 0;
+}
+
+TEST(Budget, OfABroadcastOfEightBytesThatNeedNotWait) {
+#if !defined(__OPTIMIZE__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "not what users run";
+#endif
+  Ranks ranks(1, {{"NCCOM_PLATFORM", "host"}}, count);
+  const Outcome outcome = ranks.wait(60)[0];
+  ASSERT_FALSE(contains(outcome.output, "FAILED")) << outcome.output;
+  long instructions = 0;
+  const size_t at = outcome.output.find("instructions ");
+  ASSERT_NE(at, std::string::npos) << outcome.output;
+  ASSERT_EQ(sscanf(outcome.output.c_str() + at, "instructions %ld", &instructions), 1);
+  if (instructions < 0) GTEST_SKIP() << "processes may not be traced here: " << outcome.output;
+  printf("%ld instructions a call\n", instructions);
+  EXPECT_LE(instructions, 2100);
+  EXPECT_GE(instructions, 300) << "that is no broadcast";
+}
+
+}  // namespace
+}  // namespace nccom::test
