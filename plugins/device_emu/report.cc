@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "plugins/device_emu/runtime.h"
+#include "plugins/device_emu/stopped.h"
 
 namespace nccom::emu {
 namespace {
@@ -154,7 +155,8 @@ std::string describeStall(const Comm& comm) {
     const int32_t rank = comm.startRank.load(std::memory_order_relaxed);
     if (rank < 0) return "it waits for all ranks of this host to connect";
     return "it waits for earlier collectives of rank " + to_string(rank) + ", which " +
-           describeRank(comm, rank, &op).substr(("rank " + to_string(rank) + " ").size());
+           describeRank(comm, rank, &op).substr(("rank " + to_string(rank) + " ").size()) +
+           stoppedProcesses(comm);
   }
   std::map<int32_t, std::vector<uint32_t>> waiting;  // by the rank that is waited for
   for (uint32_t i = 0; i < op.program->head().nQueues; i++) {
@@ -171,7 +173,7 @@ std::string describeStall(const Comm& comm) {
     if (queues.size() > 1) text += " (and " + to_string(queues.size() - 1) + " more)";
     text += ", raised by " + raiser(rank) + "; " + describeRank(comm, rank, &op);
   }
-  return text + missingRanks(comm, op, waiting.size() == 1 ? told : -1);
+  return text + missingRanks(comm, op, waiting.size() == 1 ? told : -1) + stoppedProcesses(comm);
 }
 
 std::string describeComm(Comm& comm) {

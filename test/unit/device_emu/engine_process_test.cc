@@ -157,6 +157,48 @@ TEST(EngineProcesses, ManyRanksOfManyProcessesMakeProgress) {
   }
 }
 
+/// Traffic without end, until it fails; what is said then.
+std::string allReduceForEver(const Ranks& ranks, int nRanks) {
+  void* program = ranks.load(0, ringAllReduce(ranks.first(), nRanks, 1, 1));
+  vector<int32_t> in(static_cast<size_t>(nRanks)), out(in);
+  for (uint64_t op = 1;; op++) {
+    if (launch(ranks.comm(0), program, {{bind(in)}, {bind(out)}, op, op}, ranks.stream(0)) !=
+        ncclSuccess) {
+      return emu().lastError();
+    }
+    if (std::string text = ranks.sync(0); !text.empty()) return text;
+  }
+}
+
+TEST(EngineProcesses, AStoppedProcessIsNamedByThoseWhoWaitInVain) {
+  const auto shared = Shared::make();
+  WorldOptions options;
+  options.nRanks = 4;
+  options.timeoutMs = 500;
+  vector<std::unique_ptr<Child>> children;
+  for (int r = 0; r < 4; r++) {
+    children.push_back(std::make_unique<Child>([&, r] {
+      const Ranks ranks(*shared, options, r, 1);
+      if (!ranks.ok()) return false;
+      shared->step.fetch_add(1);
+      const std::string text = allReduceForEver(ranks, 4);
+      shared->done.fetch_add(1);
+      const std::string who = "pid " + std::to_string(shared->victim.load());
+      if (text.find("; " + who + " (rank 2) is stopped") != std::string::npos) return true;
+      fprintf(stderr, "%s\n", text.c_str());
+      return false;
+    }));
+  }
+  shared->victim.store(children[2]->pid());
+  ASSERT_TRUE(await(shared->step, 4));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  children[2]->signal(SIGSTOP);
+  ASSERT_TRUE(await(shared->done, 3));
+  for (const int r : {0, 1, 3})
+    EXPECT_TRUE(children[r]->succeeded()) << "rank " << r;
+  children[2]->signal(SIGKILL);
+}
+
 TEST(EngineProcesses, AKilledProcessIsNamedWithinASecond) {
   const auto shared = Shared::make();
   WorldOptions options;
@@ -167,18 +209,7 @@ TEST(EngineProcesses, AKilledProcessIsNamedWithinASecond) {
       const Ranks ranks(*shared, options, r, 1);
       if (!ranks.ok()) return false;
       shared->step.fetch_add(1);
-      // Traffic without end, until it fails.
-      void* program = ranks.load(0, ringAllReduce(r, 4, 1, 1));
-      vector<int32_t> in(4), out(4);
-      std::string text;
-      for (uint64_t op = 1; text.empty(); op++) {
-        if (launch(ranks.comm(0), program, {{bind(in)}, {bind(out)}, op, op}, ranks.stream(0)) !=
-            ncclSuccess) {
-          text = emu().lastError();
-        } else {
-          text = ranks.sync(0);
-        }
-      }
+      const std::string text = allReduceForEver(ranks, 4);
       shared->done.fetch_add(1);
       return text == "rank 2 (pid " + std::to_string(shared->victim.load()) + ") of this host died";
     }));
