@@ -1,5 +1,5 @@
-// What a short collective costs besides communication, in instructions: a time would depend on the
-// machine. Counted by single steps, where that is permitted.
+// What the library costs besides communication: instructions of a short collective (counted by
+// single steps, where that is permitted), processor time of those who have nothing to do.
 #include <gtest/gtest.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
@@ -8,6 +8,9 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
+#include <string>
+#include <vector>
 
 #include "test/unit/system/ranks.h"
 
@@ -95,6 +98,69 @@ TEST(Budget, OfABroadcastOfEightBytesThatNeedNotWait) {
   printf("%ld instructions a call\n", instructions);
   EXPECT_LE(instructions, 2100);
   EXPECT_GE(instructions, 300) << "that is no broadcast";
+}
+
+// ---- processor time ----
+
+double cpuSeconds() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+constexpr useconds_t kWindow = 1'000'000;  // us
+
+/// One rank of two processes: some calls, then idle for a while; then rank 1 is late.
+int idleAndLate(int rank, const ncclUniqueId& id) {
+  ncclComm_t comm = nullptr;
+  ncclStream_t stream = nullptr;
+  void* buffer = nullptr;
+  MUST(nccomSetDevice(rank));
+  MUST(ncclCommInitRank(&comm, 2, id, rank));
+  MUST(nccomStreamCreate(&stream));
+  MUST(ncclMemAlloc(&buffer, 1 << 20));
+  const auto call = [&](size_t count) {
+    MUST(ncclAllReduce(buffer, buffer, count, ncclFloat, ncclSum, comm, stream));
+    MUST(nccomStreamSynchronize(stream));
+  };
+  for (const size_t count : {size_t{2}, size_t{1} << 18}) {
+    for (int i = 0; i < 20; i++)
+      call(count);
+    const double before = cpuSeconds();
+    usleep(kWindow);
+    printf("idle %.4f\n", cpuSeconds() - before);
+    call(count);
+    const double early = cpuSeconds();
+    if (rank == 1) usleep(kWindow);
+    call(count);
+    printf("waiting %.4f\n", cpuSeconds() - early);
+  }
+  MUST(ncclCommDestroy(comm));
+  return 0;
+}
+
+/// The figures behind `word`, in their order.
+std::vector<double> figures(const std::string& output, const std::string& word) {
+  std::vector<double> found;
+  for (size_t at = output.find(word); at != std::string::npos; at = output.find(word, at + 1))
+    found.push_back(std::atof(output.c_str() + at + word.size()));
+  return found;
+}
+
+TEST(Budget, ProcessorTimeOfWhoIsIdleOrWaitsForALateRank) {
+  for (const char* platform : {"host", "trn2.48xlarge"}) {
+    Ranks ranks(2, {{"NCCOM_PLATFORM", platform}}, idleAndLate);
+    for (const Outcome& outcome : ranks.wait(60)) {
+      printf("%s: %s", platform, outcome.output.c_str());
+      ASSERT_EQ(outcome.status, 0) << outcome.output;
+      ASSERT_EQ(figures(outcome.output, "idle ").size(), 2U) << outcome.output;
+      for (const double seconds : figures(outcome.output, "idle "))
+        EXPECT_LT(seconds, 0.01) << platform << ": of 1 s";
+      // A tenth of a second to wait actively, and then two hundredths of the time.
+      for (const double seconds : figures(outcome.output, "waiting "))
+        EXPECT_LT(seconds, 0.1 + 0.02 * 0.9) << platform << ": of 1 s";
+    }
+  }
 }
 
 }  // namespace
