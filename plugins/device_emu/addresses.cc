@@ -65,8 +65,8 @@ Found findPublished(Comm& comm, const Op& op, QueueRun& run, const Peer& peer,
                     input ? "input" : "output", number(place.bytes)));
     return Found::kFailed;
   }
-  if (place.hbmOffset == Place::kValue) {
-    spot = {slot.value + offset, 0, 0};
+  if (std::byte* const given = input ? slot.given() : nullptr) {
+    spot = {given + offset, 0, 0};
     return Found::kYes;
   }
   return spotOf(comm, op, peer, place, offset, spot);

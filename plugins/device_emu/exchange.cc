@@ -22,7 +22,7 @@ void bind(Op& op) {
   op.bound = true;
 }
 
-const OpSlot& slotOf(const Peer& peer, const Op& op) {
+OpSlot& slotOf(const Peer& peer, const Op& op) {
   return peer.page->slots[op.collective % kSlots];
 }
 
@@ -53,11 +53,11 @@ bool forTransfers(const Op& op, const Visit& visit) {
 /// Where `bytes` at an address of an input are; null: the rank has called something else.
 const std::byte* valueAt(Comm& comm, const Op& op, const nccomAddress_v1& address, uint64_t bytes) {
   if (address.rank == comm.rank()) return op.inputs[0].base + address.offset;
-  const OpSlot& slot = slotOf(*comm.peer(address.rank), op);
+  OpSlot& slot = slotOf(*comm.peer(address.rank), op);
   const uint64_t end = static_cast<uint64_t>(address.offset) + bytes;
   const bool same = comm.config().checkCalls == 0 || slot.check == op.check;
-  if (!same || slot.input.hbmOffset != Place::kValue || end > slot.input.bytes) return nullptr;
-  return slot.value + address.offset;
+  const std::byte* const given = slot.given();
+  return same && given != nullptr && end <= slot.input.bytes ? given + address.offset : nullptr;
 }
 
 bool transfer(Comm& comm, const Op& op, const nccomDesc_v1& desc) {
@@ -77,14 +77,18 @@ bool transfer(Comm& comm, const Op& op, const nccomDesc_v1& desc) {
 
 }  // namespace
 
-bool startExchange(Comm& comm, Op& op) {
+Started startExchange(Comm& comm, Op& op) {
   const bool suits =
       op.program->exchanges() && op.collective != 0 && comm.connected() && !comm.failed();
-  if (!suits || slotUser(comm, op.collective) != nullptr) return false;
+  if (!suits || slotUser(comm, op.collective) != nullptr) return Started::kNo;
   bind(op);
   publishCall(comm, op);
   comm.showStarted(op);
-  return differingNeighbour(comm, op) == nullptr;
+  // Before the fence, which takes as long as others take to let go of our lines.
+  const bool done = missingOf(comm, op).cell == nullptr && finishExchange(comm, op);
+  (void)publishedCall(comm);
+  if (differingNeighbour(comm, op) != nullptr) return Started::kNo;
+  return done ? Started::kDone : Started::kWaits;
 }
 
 MissingValue missingOf(Comm& comm, const Op& op) {

@@ -16,9 +16,14 @@
 
 namespace nccom::emu {
 
+enum class Started : uint8_t {
+  kNo,  // it is the engine's, published or not: it does not suit, or a neighbour's call differs
+  kWaits,
+  kDone,
+};
+
 /// Publishes an operation that nothing is before, if it is an exchange and need not wait for that.
-/// @return false: it is the engine's, published or not: it does not suit, or a neighbour differs
-bool startExchange(Comm& comm, Op& op);
+Started startExchange(Comm& comm, Op& op);
 
 /// A value that has not come: `cell` becomes `collective`, or more if it has been and gone.
 struct MissingValue {

@@ -160,7 +160,10 @@ class Start {
 
   /// Shows the call to the ranks of the host, and compares it with those of the neighbours.
   bool publish() {
-    if (!op_.published && publishCall(comm_, op_)) context_.again = true;
+    if (!op_.published) {
+      publishCall(comm_, op_);
+      if (publishedCall(comm_)) context_.again = true;
+    }
     const Peer* const other = differingNeighbour(comm_, op_);
     return other == nullptr ||
            sameCall(comm_, op_, *other, other->page->slots[op_.collective % kSlots]);

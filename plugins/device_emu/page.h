@@ -79,9 +79,10 @@ class SharedText {
 };
 
 /// Where a buffer is. `hbmOffset` kForeign: outside device memory; only `address`, in the owner's
-/// process, tells. kValue: in OpSlot::value.
+/// process, tells. kValue: in OpSlot::value; kShortValue: in OpSlot::output.
 struct Place {
-  static constexpr uint64_t kForeign = ~uint64_t{0}, kValue = kForeign - 1;
+  static constexpr uint64_t kForeign = ~uint64_t{0}, kValue = kForeign - 1,
+                            kShortValue = kForeign - 2;
   uint64_t address;
   uint64_t bytes;
   uint64_t hbmOffset;
@@ -95,11 +96,19 @@ struct Place {
 struct alignas(64) OpSlot {
   std::atomic<uint64_t> sequence;  // number of the collective; 0: none yet
   uint64_t check;                  // checkOf(signature)
-  Place input, output;
+  Place input;
+  Place output;  // or a short value: who gives one has no output that others write
   alignas(64) nccomSignature_v1 signature;
   uint64_t opCount;
   char name[kNameBytes];
   alignas(64) std::byte value[NCCOM_VALUE_BYTES];  // of the input, if the program gives it so
+
+  /// The value that the input's place stands for; null: it is no value.
+  std::byte* given() {
+    if (input.hbmOffset == Place::kValue) return value;
+    if (input.hbmOffset == Place::kShortValue) return reinterpret_cast<std::byte*>(&output);
+    return nullptr;
+  }
 };
 
 /// Equal for equal signatures; of others it is taken to differ: 64 bits, each of which hangs on all

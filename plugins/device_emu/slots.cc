@@ -58,7 +58,7 @@ const Peer* differingNeighbour(Comm& comm, const Op& op) {
   return nullptr;
 }
 
-bool publishCall(Comm& comm, Op& op) {
+void publishCall(Comm& comm, Op& op) {
   Page& page = comm.page();
   OpSlot& slot = page.slots[op.collective % kSlots];
   slot.opCount = op.opCount;
@@ -69,15 +69,24 @@ bool publishCall(Comm& comm, Op& op) {
     slot.input = firstOf(comm, op.inputs);
     slot.output = firstOf(comm, op.outputs);
     memcpy(slot.name, op.name.data(), kNameBytes);
-    if (op.program->givesValue()) slot.input.hbmOffset = Place::kValue;
+    if (op.program->givesValue()) {
+      const bool isShort =
+          op.inputs[0].bytes <= sizeof slot.output && op.program->head().peerOutputs == 0;
+      slot.input.hbmOffset = isShort ? Place::kShortValue : Place::kValue;
+    }
     shown = op.staged.empty() ? op.content : 0;
   }
-  if (op.program->givesValue()) memcpy(slot.value, op.inputs[0].base, op.inputs[0].bytes);
+  if (op.program->givesValue()) memcpy(slot.given(), op.inputs[0].base, op.inputs[0].bytes);
   op.published = true;
-  // seq_cst: releases the slot; and whoever publishes and then looks at a neighbour's slot sees it,
-  // or is seen
-  slot.sequence.store(op.collective, std::memory_order_seq_cst);
-  page.collective.store(op.collective, std::memory_order_seq_cst);
+  // release: the slot; pairs with the acquire of who looks for it
+  slot.sequence.store(op.collective, std::memory_order_release);
+  page.collective.store(op.collective, std::memory_order_release);
+}
+
+bool publishedCall(Comm& comm) {
+  // seq_cst: whoever publishes and then looks at a neighbour's slot sees it, or is seen; whoever
+  // announces that he sleeps and then looks sees the slot, or we see him
+  std::atomic_thread_fence(std::memory_order_seq_cst);
   return wakeStartWaiters(comm);
 }
 

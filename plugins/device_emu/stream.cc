@@ -98,10 +98,11 @@ void Schedule::push(Stream& stream, Op& op) {
 /// @return whether it is one, and has ended or waits for values
 bool Schedule::tryExchange(Stream& stream, Op& op) {
   Comm& comm = *op.comm;
-  if (!startExchange(comm, op)) return false;
+  const Started started = startExchange(comm, op);
+  if (started == Started::kDone) comm.freeOps.push_back(&op);
+  if (started != Started::kWaits) return started == Started::kDone;
   stream.exchange = &op;
   comm.exchange.store(&op, std::memory_order_relaxed);
-  (void)finish(op);
   return true;
 }
 
