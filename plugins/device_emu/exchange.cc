@@ -75,6 +75,17 @@ bool transfer(Comm& comm, const Op& op, const nccomDesc_v1& desc) {
   return true;
 }
 
+/// Fetches the lines that the next call will write, from those who have read them, while the
+/// caller goes on.
+void prepareNext(Comm& comm, const Op& op) {
+  OpSlot& slot = comm.page().slots[(op.collective + 1) % kSlots];
+  __builtin_prefetch(&slot, 1);
+  if (!op.program->givesValue()) return;
+  const uint64_t bytes = op.inputs[0].bytes;
+  for (uint64_t at = 0; bytes > sizeof slot.output && at < bytes; at += 64)
+    __builtin_prefetch(slot.value + at, 1);
+}
+
 }  // namespace
 
 Started startExchange(Comm& comm, Op& op) {
@@ -109,8 +120,12 @@ MissingValue missingOf(Comm& comm, const Op& op) {
 bool finishExchange(Comm& comm, Op& op) {
   const bool done =
       forTransfers(op, [&](const nccomDesc_v1& desc) { return transfer(comm, op, desc); });
-  if (done) comm.page().board.ended.store(op.opCount, std::memory_order_relaxed);  // for reports
-  return done;
+  if (!done) return false;
+  comm.page().board.ended.store(op.opCount, std::memory_order_relaxed);  // for reports
+  // All have started this one: what slotUser() would ask them, at the price of their lines.
+  if (op.program->hearsOfAll()) comm.freeUntil = op.collective + kSlots - 1;
+  prepareNext(comm, op);
+  return true;
 }
 
 }  // namespace nccom::emu

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <set>
 
 #include "plugins/device_emu/kernels.h"
 
@@ -99,6 +100,11 @@ class LoadedProgram::Checker {
     EMU_TRY(checkTotals());
     EMU_TRY(collect());
     program_.exchanges_ = exchanges();
+    std::set<int32_t> ranks{limits_.rank};
+    for (const nccomAddress_v1& address : program_.addresses())
+      ranks.insert(address.rank);
+    program_.hearsOfAll_ =
+        program_.exchanges_ && ranks.size() == static_cast<size_t>(program_.head().nRanks);
     return Ok{};
   }
 

@@ -73,6 +73,8 @@ class LoadedProgram {
   bool givesValue() const { return head().peerInputs == 2; }
   /// Whether it does nothing but make own OUTPUTs of values that the ranks give: see exchange.h.
   bool exchanges() const { return exchanges_; }
+  /// Whether it does so with a value of every rank.
+  bool hearsOfAll() const { return hearsOfAll_; }
   /// Whether elements are interpreted, and buffers have to be aligned to them.
   bool computes() const { return computes_; }
   /// Whether it touches INPUT or OUTPUT of other ranks.
@@ -99,6 +101,7 @@ class LoadedProgram {
   std::vector<PostedUse> posted_;
   std::vector<std::pair<int32_t, uint64_t>> posts_;
   bool exchanges_ = false;
+  bool hearsOfAll_ = false;
   bool computes_ = false;
   bool namesPeers_ = false;
   uint64_t volume_ = 0;
