@@ -43,9 +43,11 @@ class Caller {
   Caller(World& world, int rank)
       : world_(world), rank_(rank), program_(world.load(rank, sumOfAll(rank, world.nRanks()))) {}
 
-  ncclResult_t call(uint64_t number, void* stream = nullptr) {
-    in.assign(kCount, static_cast<int32_t>(number) + rank_);
-    Call call{{bind(in)}, {bind(out)}, number, number};
+  ncclResult_t call(uint64_t number, void* stream = nullptr) { return call(number, in, stream); }
+  /// With an input of its own, which stays as it is until the call has ended.
+  ncclResult_t call(uint64_t number, vector<int32_t>& input, void* stream = nullptr) {
+    input.assign(kCount, static_cast<int32_t>(number) + rank_);
+    Call call{{bind(input)}, {bind(out)}, number, number};
     return launch(world_.comm(rank_), program_, call, stream ? stream : world_.stream(rank_));
   }
   vector<int32_t> sum(uint64_t number) const {
@@ -104,13 +106,13 @@ TEST_P(EngineExchange, CallsMayBeQueued) {
   World world(options(2));
   Caller first(world, 0), late(world, 1);
   constexpr uint64_t kCalls = 7;  // one less than there are slots
+  vector<vector<int32_t>> inputs(kCalls);
   for (uint64_t number = 1; number <= kCalls; number++)
-    ASSERT_EQ(first.call(number), ncclSuccess);
+    ASSERT_EQ(first.call(number, inputs[number - 1]), ncclSuccess);
   for (uint64_t number = 1; number <= kCalls; number++) {
     ASSERT_EQ(late.call(number), ncclSuccess);
     ASSERT_EQ(late.sync(), "");
-    // The inputs of what is queued are read when its turn comes: rank 0 has overwritten the first.
-    EXPECT_EQ(late.out.size(), kCount);
+    EXPECT_EQ(late.out, late.sum(number));
   }
   EXPECT_EQ(first.sync(), "");
   EXPECT_EQ(first.out, first.sum(kCalls));
@@ -171,8 +173,9 @@ TEST_P(EngineExchange, OtherStreamsWaitForIt) {
   Caller early(world, 0), late(world, 1);
   void* other = nullptr;
   ASSERT_EQ(emu().streamCreate(world.context(0), 0, &other), ncclSuccess);
+  vector<int32_t> input;
   ASSERT_EQ(early.call(1), ncclSuccess);
-  ASSERT_EQ(early.call(2, other), ncclSuccess);
+  ASSERT_EQ(early.call(2, input, other), ncclSuccess);
   EXPECT_EQ(emu().streamQuery(world.context(0), other), ncclInProgress);
   std::thread peer([&] {
     for (uint64_t number = 1; number <= 2; number++) {
