@@ -137,7 +137,7 @@ std::string encLayout::semaphoreName(uint32_t semaphore) const {
            std::to_string(peer / kPeerSemaphores);
   }
   if (semaphore >= directSemaphore(0)) {
-    return "round " + std::to_string(semaphore - directSemaphore(0)) + " of all ranks' meeting";
+    return "number " + std::to_string(semaphore - directSemaphore(0)) + " of all ranks' meeting";
   }
   const uint32_t event = semaphore - events;
   if (event >= kLevels * kEventSemaphores) {

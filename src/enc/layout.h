@@ -113,9 +113,9 @@ struct encLayout {
   uint32_t jointSemaphore(uint32_t joint) const {
     return eventSemaphore(encLevel::Intra, kLevels * kEventSemaphores) + joint;
   }
-  /// Raised by rank - 2^round, modulo their number.
-  uint32_t directSemaphore(uint32_t round) const {
-    return jointSemaphore(kJointSemaphores) + round;
+  /// Raised by one rank at a distance that goes with the number: see direct.cc.
+  uint32_t directSemaphore(uint32_t number) const {
+    return jointSemaphore(kJointSemaphores) + number;
   }
   uint32_t semaphores() const { return directSemaphore(kDirectSemaphores); }
   /// "credit of ring channel 3", "posted by rank 7", "EVT_SYNC within servers".
