@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "plugins/device_emu/comm.h"
+#include "plugins/device_emu/cores.h"
 #include "plugins/device_emu/runtime.h"
 
 namespace nccom::emu {
@@ -110,7 +111,11 @@ Status Comm::connect(const nccomDeviceHandle_v1* handles, const int32_t* sameHos
   for (Peer& peer : peers_) {
     if (peer.rank != rank()) EMU_TRY(attachTo(peer));
   }
-  runtime_.engine().competing(static_cast<uint32_t>(peers_.size()));
+  const auto competes = [](const Peer& peer) {
+    return peer.sameProcess() || sharesCores(peer.process->pid());
+  };
+  const auto competing = std::count_if(peers_.begin(), peers_.end(), competes);
+  runtime_.engine().competing(static_cast<uint32_t>(competing));
   connected_.store(true, std::memory_order_release);  // pairs with connected()
   ringPeers();
   checkPeers();

@@ -65,6 +65,16 @@ uint32_t quotaOf(const std::string& cpuMax) {
   return static_cast<uint32_t>(std::min(65536.0, (quota + period - 1) / period));
 }
 
+bool sharesCores(pid_t pid) {
+  cpu_set_t own, other, both;
+  if (pid <= 0 || sched_getaffinity(0, sizeof own, &own) != 0 ||
+      sched_getaffinity(pid, sizeof other, &other) != 0) {
+    return true;
+  }
+  CPU_AND(&both, &own, &other);
+  return CPU_COUNT(&both) > 0;
+}
+
 uint32_t availableCores() {
   uint32_t cores = affinityCores();
   cores = std::min(cores, quotaAlong("/sys/fs/cgroup", groupOf(""), true));

@@ -1,6 +1,8 @@
 // How many cores this process may use.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <string>
 
@@ -14,5 +16,8 @@ uint32_t quotaOf(const std::string& cpuMax);
 ///
 /// @source sched_setaffinity(2); the kernel's cgroup-v1/v2 documents on cpu
 uint32_t availableCores();
+
+/// Whether a process of this host may run on one of our cores. True if it cannot be told.
+bool sharesCores(pid_t pid);
 
 }  // namespace nccom::emu

@@ -1,6 +1,7 @@
 // Real processes: progress when they are many, death, foreign memory, fork.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/mman.h>
 
 #include <atomic>
@@ -11,6 +12,7 @@
 
 #include "engine_world.h"
 #include "forked.h"
+#include "plugins/device_emu/cores.h"
 
 namespace nccom::emu {
 namespace {
@@ -247,6 +249,40 @@ TEST(EngineProcesses, ForeignMemoryIsReachedWithAndWithoutCrossMemoryAttach) {
              ranks.sync(0).empty() && out == vector<int32_t>(kElements, 3);
     });
   }
+}
+
+// Ranks that are bound to cores of their own wait actively however many they are.
+TEST(EngineProcesses, OnlyThoseThatShareACoreCompeteForIt) {
+  cpu_set_t all;
+  ASSERT_EQ(sched_getaffinity(0, sizeof all, &all), 0);
+  vector<int> cores;
+  for (int core = 0; core < CPU_SETSIZE && cores.size() < 2; core++) {
+    if (CPU_ISSET(core, &all)) cores.push_back(core);
+  }
+  if (cores.size() < 2) GTEST_SKIP() << "one core";
+  const auto bindTo = [](int core) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(core, &one);
+    return sched_setaffinity(0, sizeof one, &one) == 0;
+  };
+  const auto shared = Shared::make();
+  Child other([&] {
+    if (!bindTo(cores[1])) return false;
+    shared->step.store(1);
+    return await(shared->done, 1);
+  });
+  ASSERT_TRUE(await(shared->step, 1));
+  std::thread([&] {
+    EXPECT_TRUE(sharesCores(other.pid()));
+    ASSERT_TRUE(bindTo(cores[0]));
+    EXPECT_FALSE(sharesCores(other.pid()));
+    ASSERT_TRUE(bindTo(cores[1]));
+    EXPECT_TRUE(sharesCores(other.pid()));
+    EXPECT_TRUE(sharesCores(0)) << "it cannot be told";
+  }).join();
+  shared->done.store(1);
+  EXPECT_TRUE(other.succeeded());
 }
 
 TEST(EngineProcesses, OneThatFinalizesInOrderIsNotAnError) {
