@@ -37,10 +37,9 @@ HWY_INLINE hn::VFromD<D> loadBytes(D d, const uint8_t* from) {
 }
 
 template <class D>
-HWY_INLINE void storeBytes(D d, hn::VFromD<D> v, uint8_t* to) {
+HWY_INLINE void storeBytes([[maybe_unused]] D d, hn::VFromD<D> v, uint8_t* to) {
 #if HWY_TARGET == HWY_SCALAR
   const hn::TFromD<D> lane = hn::GetLane(v);
-  (void)d;
   memcpy(to, &lane, sizeof(lane));
 #else
   const hn::Repartition<uint8_t, D> bytes;
@@ -49,7 +48,7 @@ HWY_INLINE void storeBytes(D d, hn::VFromD<D> v, uint8_t* to) {
 }
 
 template <class D>
-HWY_INLINE void streamBytes(D d, hn::VFromD<D> v, uint8_t* to) {
+HWY_INLINE void streamBytes([[maybe_unused]] D d, hn::VFromD<D> v, uint8_t* to) {
 #if HWY_TARGET == HWY_SCALAR
   storeBytes(d, v, to);
 #else

@@ -82,9 +82,9 @@ class ListenComm {
 /// The connections that have been begun and not finished. Thread-safe.
 class Connector {
  public:
-  /// One step; `handle` is the caller's buffer. `out` stays null: not yet.
-  ncclResult_t connect(const std::shared_ptr<const Device>& device, Endpoints& endpoints,
-                       void* handle, std::unique_ptr<SendComm>& out);
+  /// One step; `raw` is the caller's handle. `out` stays null: not yet.
+  ncclResult_t connect(const std::shared_ptr<const Device>& device, Endpoints& endpoints, void* raw,
+                       std::unique_ptr<SendComm>& out);
 
  private:
   struct Attempt {

@@ -16,7 +16,7 @@ void say(ncclDebugLogLevel level, const char* format, va_list args) {
   const ncclDebugLogger_t logger = theLogger.load(std::memory_order_acquire);  // pairs: setLogger
   if (logger == nullptr) return;
   char text[kMaxLine];
-  vsnprintf(text, sizeof text, format, args);
+  vsnprintf(text, sizeof text, format, args);  // NOLINT: the callers have started `args`
   logger(level, NCCL_INIT | NCCL_NET, "NET/OFI", 0, "%s", text);
 }
 

@@ -153,6 +153,7 @@ ncclResult_t isend(void* sendComm, void* data, int size, int tag, void* mhandle,
   });
 }
 
+// NOLINTNEXTLINE(readability-function-size): NCCL's signature
 ncclResult_t irecv(void* recvComm, int n, void** data, int* sizes, int* tags, void** mhandles,
                    void** request) {
   return guarded("irecv", [&] {
@@ -199,6 +200,7 @@ ncclResult_t closeListen(void* listenComm) {
 }  // namespace nccom::ofi
 
 // Data, not a function; the only symbol of this library.
+// NOLINTBEGIN(readability-identifier-naming): NCCL's name
 extern "C" [[gnu::visibility("default")]] const ncclNet_v8_t ncclNetPlugin_v8;
 const ncclNet_v8_t ncclNetPlugin_v8 = {
     .name = "ofi",
@@ -221,3 +223,4 @@ const ncclNet_v8_t ncclNetPlugin_v8 = {
     .getDeviceMr = nullptr,
     .irecvConsumed = nullptr,
 };
+// NOLINTEND(readability-identifier-naming)

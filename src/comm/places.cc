@@ -36,6 +36,7 @@ bool samePlatform(const std::vector<HostOfDevice>& hosts) {
 std::vector<int> counted(const std::vector<int>& servers) {
   std::map<int, int> next;
   std::vector<int> cores;
+  cores.reserve(servers.size());
   for (const int server : servers)
     cores.push_back(next[server]++);
   return cores;

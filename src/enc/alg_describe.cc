@@ -85,6 +85,7 @@ Status describeNode(const encMachine& machine, const std::vector<Cores>& coresOf
   const Cores& cores = coresOf.front();
   const std::map<int, int> ranks = ranksOfDevices(fabric, cores);
   std::vector<int> devices;
+  devices.reserve(ranks.size());
   for (const auto& [device, count] : ranks)
     devices.push_back(device);
   s.coresPerDevice = machine.platform->logicalPerDevice(machine.lnc);
