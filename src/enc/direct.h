@@ -19,9 +19,9 @@
 //
 // Naming a peer's buffers waits for its launch, so nobody has to say that it has come. In the end
 // all ranks meet, as nobody may touch a buffer after its owner has gone: few ranks tell all others;
-// of more, in round i of ceil(log2 n), rank r tells rank r + 2^i and hears of rank r - 2^i (Hensgen,
-// Finkel and Manber, Two algorithms for barrier synchronization, 1988). Each semaphore has one
-// raiser for ever.
+// of more, in round i of ceil(log2 n), rank r tells rank r + 2^i and hears of rank r - 2^i
+// (Hensgen, Finkel and Manber, Two algorithms for barrier synchronization, 1988). Each semaphore
+// has one raiser for ever.
 #pragma once
 
 #include "enc/comm_info.h"
