@@ -91,9 +91,9 @@ encRdhWindow IntraRdh::window(const encMeshPass& pass) const {
       w.chunks.push_back(encMeshLane(parts_[member], pass));
       continue;
     }
-    const auto number = static_cast<uint64_t>(geometry_.mate[member] * geometry_.devices() +
-                                              encRdhPosition(geometry_, member));
-    const uint64_t begin = std::min(pass.bytes, number * chunk);
+    const int number =
+        geometry_.mate[member] * geometry_.devices() + encRdhPosition(geometry_, member);
+    const uint64_t begin = std::min(pass.bytes, static_cast<uint64_t>(number) * chunk);
     w.chunks.push_back({pass.begin + begin, std::min(chunk, pass.bytes - begin)});
   }
   return w;

@@ -43,7 +43,7 @@ Result<encRdhGeometry> encRdhGeometryOf(const enc_comm_info& info, const std::ve
   encRdhGeometry geometry;
   geometry.axes = std::popcount(mask);
   const int cores = info.platform->logicalPerDevice(info.lnc);
-  geometry.mateBits = std::bit_width(static_cast<unsigned>(cores)) - 1;
+  geometry.mateBits = static_cast<int>(std::bit_width(static_cast<unsigned>(cores))) - 1;
   geometry.splitsDiagonal = info.platform->family != NeuronFamily::Mariana;
   geometry.memberAt.assign(geometry.devices(), std::vector<int>(geometry.mates(), -1));
   const bool isCube = routingIds.size() == static_cast<size_t>(geometry.devices());

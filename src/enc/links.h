@@ -69,7 +69,7 @@ class encLinks {
   struct Link {
     size_t kind = 0;
     int pod = 0, from = 0, to = 0;
-    auto operator<=>(const Link&) const = default;
+    auto operator<=>(const Link&) const = default;  // NOLINT: there is no nullptr
   };
 
   encLinks(NeuronFabric fabric, std::vector<Place> places);

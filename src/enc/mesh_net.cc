@@ -149,6 +149,7 @@ void NetComposer::handshake() {
 
 void NetComposer::rounds() {
   std::vector<encPart> parts;
+  parts.reserve(static_cast<size_t>(stage_.n()));
   for (int member = 0; member < stage_.n(); member++)
     parts.push_back(lane(member, member));
   encMeshPasses(builder_, stage_, parts, kRingSlots * chunk_, [&](const encMeshPass& pass) {

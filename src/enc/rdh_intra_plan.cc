@@ -42,6 +42,7 @@ struct Gathering {
 
 std::vector<int> onAxes(const encRdhGeometry& g, int member) {
   std::vector<int> peers;
+  peers.reserve(static_cast<size_t>(g.axes));
   for (int axis = 0; axis < g.axes; axis++)
     peers.push_back(g.memberAt[g.device[member] ^ 1 << axis][g.mate[member]]);
   return peers;

@@ -36,8 +36,8 @@ struct encMessage {
 };
 
 struct encPair {
-  uint32_t source = 0, target = 0;  // ranks; they may be equal
-  auto operator<=>(const encPair&) const = default;
+  uint32_t source = 0, target = 0;                   // ranks; they may be equal
+  auto operator<=>(const encPair&) const = default;  // NOLINT: there is no nullptr
 };
 using encPairSet = std::vector<encPair>;
 
