@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "plugins/device_emu/mail.h"
 #include "plugins/device_emu/report.h"
 
 namespace nccom::emu {
@@ -72,16 +73,13 @@ Found findPublished(Comm& comm, const Op& op, QueueRun& run, const Peer& peer,
   return spotOf(comm, op, peer, place, offset, spot);
 }
 
-Found findPosted(Comm& comm, const Op& op, const Peer& peer, const nccomAddress_v1& address,
-                 uint64_t offset, Spot& spot) {
-  const Mail mail = mailOf(comm, address);
-  // acquire, pairs with the release of the sender's post
-  if (mail.entry->posted.load(std::memory_order_acquire) != mail.number) {
-    comm.raise(fail(ncclInvalidUsage,
-                    "rank %d: %s: message %u of rank %d was not posted in this group of sends and "
-                    "receives: the two ranks' groups do not match",
-                    comm.rank(), describe(op).c_str(), address.index, peer.rank));
-    return Found::kFailed;
+Found findPosted(Comm& comm, const Op& op, QueueRun& run, const Peer& peer,
+                 const nccomAddress_v1& address, uint64_t offset, Spot& spot) {
+  const Mail mail = incoming(comm, peer.rank, address.index);
+  // acquire, pairs with postMail()
+  if (mail.entry->posted.load(std::memory_order_acquire) < mail.number &&
+      park(run, WaitKind::kMessage, peer.rank, mail.entry->posted, mail.number)) {
+    return Found::kWait;
   }
   const uint64_t wanted =
       op.program->posted()[op.program->postedAt(peer.rank, address.index)].bytes;
@@ -92,6 +90,10 @@ Found findPosted(Comm& comm, const Op& op, const Peer& peer, const nccomAddress_
                     comm.rank(), number(wanted), peer.rank, number(place.bytes),
                     describe(op).c_str(), address.index));
     return Found::kFailed;
+  }
+  if (mail.byValue()) {
+    spot = {mail.value() + offset, 0, 0};
+    return Found::kYes;
   }
   return spotOf(comm, op, peer, place, offset, spot);
 }
@@ -129,7 +131,7 @@ Found findSpot(Comm& comm, const Op& op, QueueRun& run, const nccomAddress_v1& a
       static_cast<uint64_t>(address.offset + address.stride * static_cast<int64_t>(iteration));
   const Peer& peer = *comm.peer(address.rank);
   if (address.buffer == nccomBufferPosted) {
-    return findPosted(comm, op, peer, address, offset, spot);
+    return findPosted(comm, op, run, peer, address, offset, spot);
   }
   if (address.rank == comm.rank()) return findOwn(op, address, offset, comm.scratch(), spot);
   if (address.buffer == nccomBufferScratch) {
@@ -137,12 +139,6 @@ Found findSpot(Comm& comm, const Op& op, QueueRun& run, const nccomAddress_v1& a
     return Found::kYes;
   }
   return findPublished(comm, op, run, peer, address, offset, bytes, spot);
-}
-
-Mail mailOf(Comm& comm, const nccomAddress_v1& address) {
-  const Peer& peer = *comm.peer(address.rank);
-  const uint64_t at = peer.received + address.index;
-  return {&comm.mailboxFrom(peer).entries[at % kMailEntries], at + 1};
 }
 
 bool sameCall(Comm& comm, const Op& op, const Peer& peer, const OpSlot& slot) {

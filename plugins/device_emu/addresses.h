@@ -26,14 +26,6 @@ void unpark(QueueRun& run);
 Found findSpot(Comm& comm, const Op& op, QueueRun& run, const nccomAddress_v1& address,
                uint64_t iteration, uint64_t bytes, Spot& spot);
 
-/// The message that `address` (kPosted) stands for: its entry, and its number on the way from that
-/// rank.
-struct Mail {
-  MailEntry* entry;
-  uint64_t number;
-};
-Mail mailOf(Comm& comm, const nccomAddress_v1& address);
-
 /// Whether the operation that `peer` has published as number `op.collective` is the same as ours;
 /// fails the communicator if not.
 bool sameCall(Comm& comm, const Op& op, const Peer& peer, const OpSlot& slot);

@@ -30,6 +30,9 @@ bool holdsLocks(const Page& page, uint32_t nQueues) {
   return false;
 }
 
+/// Stands for a buffer that a launch does not have: no launch has one of this size.
+constexpr nccomBufferBinding_v1 kNoBuffer{nullptr, UINT64_MAX};
+
 unsigned long long number(uint64_t value) {
   return value;
 }
@@ -339,12 +342,14 @@ Result<std::shared_ptr<const LoadedProgram>> Comm::checked(void* handle,
   const auto same = [](const nccomBufferBinding_v1& a, const nccomBufferBinding_v1& b) {
     return a.address == b.address && a.bytes == b.bytes;
   };
-  const bool isPair = launch.nInputs == 1 && launch.nOutputs == 1;
+  const bool isSmall = launch.nInputs <= 1 && launch.nOutputs <= 1;
+  const nccomBufferBinding_v1 input = launch.nInputs == 1 ? launch.inputs[0] : kNoBuffer;
+  const nccomBufferBinding_v1 output = launch.nOutputs == 1 ? launch.outputs[0] : kNoBuffer;
   const uint64_t memory = runtime_.hbm().epoch();
   const std::lock_guard lock(opsMutex_);
   for (const Checked& known : checked_) {
-    if (known.handle == handle && isPair && known.memory == memory &&
-        same(known.input, launch.inputs[0]) && same(known.output, launch.outputs[0])) {
+    if (known.handle == handle && isSmall && known.memory == memory && same(known.input, input) &&
+        same(known.output, output)) {
       return known.program;
     }
   }
@@ -354,9 +359,8 @@ Result<std::shared_ptr<const LoadedProgram>> Comm::checked(void* handle,
   }
   if (!connected()) return fail(ncclInvalidUsage, "rank %d: launch before connect", rank());
   EMU_TRY(checkLaunch(*found->second, launch));
-  if (isPair) {
-    checked_[nextChecked_++ % checked_.size()] = {handle, found->second, launch.inputs[0],
-                                                  launch.outputs[0], memory};
+  if (isSmall) {
+    checked_[nextChecked_++ % checked_.size()] = {handle, found->second, input, output, memory};
   }
   return found->second;
 }
@@ -371,7 +375,7 @@ Result<Op*> Comm::prepare(void* handle, const nccomLaunch_v1& launch) {
   op.memory = memory;
   op.bound = false;
   op.program = std::move(program);
-  op.published = false;
+  op.published = op.posted = false;
   op.opCount = launch.opCount;
   op.collective = launch.collective;
   op.userInputs.assign(launch.inputs, launch.inputs + launch.nInputs);
@@ -394,7 +398,7 @@ Op* Comm::repeat(const void* handle, const nccomLaunch_v1& launch) {
   Op* const op = freeOps.back();
   if (!op->repeats(handle, launch, runtime_.hbm().epoch())) return nullptr;
   freeOps.pop_back();
-  op->published = false;
+  op->published = op->posted = false;
   op->opCount = launch.opCount;
   op->collective = launch.collective;
   return op;

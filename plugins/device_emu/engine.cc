@@ -189,15 +189,20 @@ bool Engine::network(Comm& comm) {
   return moved;
 }
 
-/// Lets ranks of the host know that ours sleeps until they start a collective. To be called before
-/// looking at everything for the last time (seq_cst: either we see that they have started, or they
-/// see that we sleep).
+/// Lets ranks of the host know that ours sleeps until they start a collective, or post a message.
+/// To be called before looking at everything for the last time (seq_cst: either we see that they
+/// have done so, or they see that we sleep).
 void Engine::announce(Comm& comm) {
   const auto tell = [&](int32_t rank) {
     const Peer* const peer = rank < 0 ? nullptr : comm.peer(rank);
     if (peer == nullptr || peer->sameProcess()) return;
     peer->page->startWaiters.fetch_or(uint64_t{1} << (comm.localRank() % 64),
                                       std::memory_order_seq_cst);
+  };
+  const auto expectMail = [&](int32_t rank) {
+    const Peer* const peer = rank < 0 ? nullptr : comm.peer(rank);
+    if (peer == nullptr || peer->sameProcess()) return;
+    comm.mailboxFrom(*peer).receiver.store(1, std::memory_order_seq_cst);
   };
   const Phase phase = comm.phase.load(std::memory_order_seq_cst);
   if (phase == Phase::kStarting && comm.startCell.load(std::memory_order_seq_cst) != nullptr) {
@@ -208,8 +213,9 @@ void Engine::announce(Comm& comm) {
   for (uint32_t queue = 0; queue < n; queue++) {
     const QueueRun& run = comm.runs[queue];
     if (run.cell.load(std::memory_order_seq_cst) == nullptr) continue;
-    if (run.kind.load(std::memory_order_relaxed) != WaitKind::kCollective) continue;
-    tell(run.rank.load(std::memory_order_relaxed));
+    const WaitKind kind = run.kind.load(std::memory_order_relaxed);
+    if (kind == WaitKind::kCollective) tell(run.rank.load(std::memory_order_relaxed));
+    if (kind == WaitKind::kMessage) expectMail(run.rank.load(std::memory_order_relaxed));
   }
 }
 

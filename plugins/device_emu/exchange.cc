@@ -5,6 +5,7 @@
 #include "plugins/device_emu/addresses.h"
 #include "plugins/device_emu/fold.h"
 #include "plugins/device_emu/kernels.h"
+#include "plugins/device_emu/mail.h"
 #include "plugins/device_emu/slots.h"
 
 namespace nccom::emu {
@@ -36,23 +37,24 @@ bool forSources(const Op& op, const nccomDesc_v1& desc, const Visit& visit) {
   return true;
 }
 
-/// Calls `visit` for each transfer; exchanges have no others, and no block is repeated.
+/// Calls `visit` for each descriptor of a type; no block of an exchange is repeated.
 template <class Visit>
-bool forTransfers(const Op& op, const Visit& visit) {
+bool forAll(const Op& op, nccomDescType_t type, const Visit& visit) {
   for (const nccomQueue_v1& queue : op.program->queues()) {
     for (const nccomBlock_v1& block :
          op.program->blocks().subspan(queue.firstBlock, queue.nBlocks)) {
       for (const nccomDesc_v1& desc : op.program->descs().subspan(block.firstDesc, block.nDescs)) {
-        if (!visit(desc)) return false;
+        if (desc.type == type && !visit(desc)) return false;
       }
     }
   }
   return true;
 }
 
-/// Where `bytes` at an address of an input are; null: the rank has called something else.
-const std::byte* valueAt(Comm& comm, const Op& op, const nccomAddress_v1& address, uint64_t bytes) {
-  if (address.rank == comm.rank()) return op.inputs[0].base + address.offset;
+/// Where `bytes` of the value that another rank has published are; null: it has called something
+/// else.
+const std::byte* publishedAt(Comm& comm, const Op& op, const nccomAddress_v1& address,
+                             uint64_t bytes) {
   OpSlot& slot = slotOf(*comm.peer(address.rank), op);
   const uint64_t end = static_cast<uint64_t>(address.offset) + bytes;
   const bool same = comm.config().checkCalls == 0 || slot.check == op.check;
@@ -60,19 +62,58 @@ const std::byte* valueAt(Comm& comm, const Op& op, const nccomAddress_v1& addres
   return same && given != nullptr && end <= slot.input.bytes ? given + address.offset : nullptr;
 }
 
+/// The same of a message; null: it has another size.
+const std::byte* postedAt(Comm& comm, const Op& op, const nccomAddress_v1& address) {
+  const Mail mail = incoming(comm, address.rank, address.index);
+  const size_t use = op.program->postedAt(address.rank, address.index);
+  const bool same = mail.byValue() && mail.entry->buffer.bytes == op.program->posted()[use].bytes;
+  return same ? mail.value() + address.offset : nullptr;
+}
+
+const std::byte* valueAt(Comm& comm, const Op& op, const nccomAddress_v1& address, uint64_t bytes) {
+  if (address.buffer == nccomBufferPosted) return postedAt(comm, op, address);
+  if (address.rank != comm.rank()) return publishedAt(comm, op, address, bytes);
+  return op.inputs[address.index].base + address.offset;
+}
+
 bool transfer(Comm& comm, const Op& op, const nccomDesc_v1& desc) {
   std::array<const void*, kMaxSources> sources;
   const bool found = forSources(op, desc, [&](size_t k, const nccomAddress_v1& address) {
     return (sources[k] = valueAt(comm, op, address, desc.bytes)) != nullptr;
   });
-  if (!found) return false;
+  if (!found || desc.bytes == 0) return found;
   std::array<void*, kMaxDestinations> destinations;
   const auto addresses =
       op.program->addresses().subspan(desc.firstAddress + desc.nSources, desc.nDestinations);
   for (size_t k = 0; k < addresses.size(); k++)
-    destinations[k] = op.outputs[0].base + addresses[k].offset;
+    destinations[k] = op.outputs[addresses[k].index].base + addresses[k].offset;
   foldTransfer(op, desc, sources.data(), destinations.data(), desc.bytes, false);
   return true;
+}
+
+bool hasRoomForAll(Comm& comm, const Op& op) {
+  if (op.program->posts().empty()) return true;
+  return forAll(op, nccomDescPost, [&](const nccomDesc_v1& desc) {
+    const Peer& peer = *comm.peer(desc.rank);
+    return hasMailboxes(peer) && roomFor(outgoing(comm, peer, desc), desc).isThere();
+  });
+}
+
+/// Receivers of this process that sleep are found by who launches: see Schedule::append().
+void postAll(Comm& comm, Op& op) {
+  if (op.program->posts().empty()) return;
+  forAll(op, nccomDescPost, [&](const nccomDesc_v1& desc) {
+    const Peer& peer = *comm.peer(desc.rank);
+    if (postMail(comm, op, outgoing(comm, peer, desc), desc)) peer.doorbell->ring();
+    return true;
+  });
+  op.posted = true;
+}
+
+void takeAll(Comm& comm, const Op& op) {
+  for (const PostedUse& use : op.program->posted()) {
+    if (takeMail(incoming(comm, use.rank, use.index))) comm.peer(use.rank)->doorbell->ring();
+  }
 }
 
 /// Fetches the lines that the next call will write, from those who have read them, while the
@@ -89,39 +130,52 @@ void prepareNext(Comm& comm, const Op& op) {
 }  // namespace
 
 Started startExchange(Comm& comm, Op& op) {
-  const bool suits =
-      op.program->exchanges() && op.collective != 0 && comm.connected() && !comm.failed();
-  if (!suits || slotUser(comm, op.collective) != nullptr) return Started::kNo;
+  if (!op.program->exchanges() || !comm.connected() || comm.failed()) return Started::kNo;
+  const bool isCollective = op.collective != 0;
+  if (isCollective && slotUser(comm, op.collective) != nullptr) return Started::kNo;
+  if (!hasRoomForAll(comm, op)) return Started::kNo;
   bind(op);
-  publishCall(comm, op);
+  if (isCollective) publishCall(comm, op);
+  postAll(comm, op);
   comm.showStarted(op);
   // Before the fence, which takes as long as others take to let go of our lines.
   const bool done = missingOf(comm, op).cell == nullptr && finishExchange(comm, op);
-  (void)publishedCall(comm);
-  if (differingNeighbour(comm, op) != nullptr) return Started::kNo;
+  if (isCollective) {
+    (void)publishedCall(comm);
+    if (differingNeighbour(comm, op) != nullptr) return Started::kNo;
+  }
   return done ? Started::kDone : Started::kWaits;
 }
 
 MissingValue missingOf(Comm& comm, const Op& op) {
   MissingValue missing;
-  forTransfers(op, [&](const nccomDesc_v1& desc) {
+  forAll(op, nccomDescTransfer, [&](const nccomDesc_v1& desc) {
     return forSources(op, desc, [&](size_t, const nccomAddress_v1& address) {
-      if (address.rank == comm.rank()) return true;
-      const std::atomic<uint64_t>& cell = slotOf(*comm.peer(address.rank), op).sequence;
-      // acquire, pairs with publishCall()
-      if (cell.load(std::memory_order_acquire) == op.collective) return true;
-      missing = {&cell, op.collective};
-      return false;
+      MissingValue value;
+      if (address.buffer == nccomBufferPosted) {
+        const Mail mail = incoming(comm, address.rank, address.index);
+        value = {&mail.entry->posted, mail.number};
+      } else if (address.rank != comm.rank()) {
+        value = {&slotOf(*comm.peer(address.rank), op).sequence, op.collective};
+      }
+      // acquire, pairs with publishCall() and postMail()
+      const bool isThere =
+          value.cell == nullptr || value.cell->load(std::memory_order_acquire) == value.number;
+      if (!isThere) missing = value;
+      return isThere;
     });
   });
   return missing;
 }
 
 bool finishExchange(Comm& comm, Op& op) {
-  const bool done =
-      forTransfers(op, [&](const nccomDesc_v1& desc) { return transfer(comm, op, desc); });
+  const bool done = forAll(op, nccomDescTransfer,
+                           [&](const nccomDesc_v1& desc) { return transfer(comm, op, desc); });
   if (!done) return false;
+  takeAll(comm, op);
+  countMail(comm, *op.program);
   comm.page().board.ended.store(op.opCount, std::memory_order_relaxed);  // for reports
+  if (op.collective == 0) return true;
   // All have started this one: what slotUser() would ask them, at the price of their lines.
   if (op.program->hearsOfAll()) comm.freeUntil = op.collective + kSlots - 1;
   prepareNext(comm, op);

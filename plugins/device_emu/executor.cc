@@ -6,6 +6,7 @@
 #include "plugins/device_emu/engine.h"
 #include "plugins/device_emu/fold.h"
 #include "plugins/device_emu/foreign.h"
+#include "plugins/device_emu/mail.h"
 #include "plugins/device_emu/report.h"
 #include "plugins/device_emu/runtime.h"
 
@@ -107,34 +108,42 @@ void Executor::net(const nccomDesc_v1& desc) {
 }
 
 bool Executor::post(const nccomDesc_v1& desc) {
+  if (op_->posted) return true;  // as an exchange
   Peer& peer = *comm_.peer(desc.rank);
-  // acquire, pairs with M1
-  const uint64_t boxes = peer.page->mailboxes.load(std::memory_order_acquire);
-  if (boxes == 0 && park(run_, WaitKind::kMailboxes, peer.rank, peer.page->mailboxes, 1)) {
+  if (!hasMailboxes(peer) && park(run_, WaitKind::kMailboxes, peer.rank, peer.page->mailboxes, 1)) {
     return false;
   }
-  auto* const box =
-      reinterpret_cast<Mailbox*>(peer.process->base() +
-                                 peer.page->mailboxes.load(std::memory_order_acquire)) +
-      comm_.localRank();
-  const uint64_t at = peer.posted + static_cast<uint64_t>(desc.value);
-  MailEntry& entry = box->entries[at % kMailEntries];
-  if (at >= kMailEntries) {
-    const uint64_t before = at + 1 - kMailEntries;
-    // acquire, pairs with takeOne(): the receiver is through with the entry
-    if (entry.taken.load(std::memory_order_acquire) < before) {
-      // seq_cst, pairs with takeOne(): either it sees that we wait, or park() sees it taken
-      entry.sender.store(1, std::memory_order_seq_cst);
-      if (park(run_, WaitKind::kMailFull, peer.rank, entry.taken, before)) return false;
-    }
+  const Mail mail = outgoing(comm_, peer, desc);
+  const MailRoom room = roomFor(mail, desc);
+  if (!room.isThere()) {
+    // seq_cst, pairs with takeMail(): either it sees that we wait, or park() sees it taken
+    room.entry->sender.store(1, std::memory_order_seq_cst);
+    if (park(run_, WaitKind::kMailFull, peer.rank, room.entry->taken, room.number)) return false;
   }
   unpark(run_);
-  const Bound& input = op_->inputs[desc.index];
-  entry.index = static_cast<uint32_t>(desc.value);
-  entry.buffer = comm_.runtime().placeOf(input.base, desc.bytes);
-  entry.posted.store(at + 1, std::memory_order_release);  // pairs with findPosted()
-  raiseSemaphore(context_, comm_, peer, desc.semaphore, 1);
+  const bool sleeps = postMail(comm_, *op_, mail, desc);
+  if (peer.sameProcess()) {
+    goOnWith(mail.entry->posted, peer);
+  } else if (sleeps) {
+    peer.doorbell->ring();
+  }
   return true;
+}
+
+/// Hints at the queue of a rank of this process that is parked on a cell that has changed.
+void Executor::goOnWith(const std::atomic<uint64_t>& cell, const Peer& peer) {
+  Comm& other = peer.rank == comm_.rank() ? comm_ : *peer.local;
+  const uint32_t n = other.nQueues.load(std::memory_order_relaxed);
+  for (uint32_t queue = 0; queue < n; queue++) {
+    // seq_cst, pairs with Q1: either we see it parked, or it sees the cell
+    if (other.runs[queue].cell.load(std::memory_order_seq_cst) != &cell) continue;
+    // A communicator newer than our list may go away while we hold the hint.
+    if (context_.generation == comm_.runtime().engine().generation()) {
+      context_.push({&other, queue});
+    } else {
+      context_.again = true;
+    }
+  }
 }
 
 bool Executor::transfer(const nccomDesc_v1& desc) {
@@ -257,13 +266,11 @@ void Executor::takeOne(const nccomAddress_v1& address) {
   // relaxed would not do: the last user frees what the others have read
   std::atomic_ref<uint64_t> left(op_->postedLeft[use]);
   if (left.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  const Mail mail = mailOf(comm_, address);
-  mail.entry->taken.store(mail.number, std::memory_order_seq_cst);  // pairs with post()
-  if (mail.entry->sender.load(std::memory_order_seq_cst) == 0) return;
-  mail.entry->sender.store(0, std::memory_order_relaxed);
+  const Mail mail = incoming(comm_, address.rank, address.index);
+  if (!takeMail(mail)) return;
   const Peer& peer = *comm_.peer(address.rank);
   if (peer.sameProcess()) {
-    context_.again = true;
+    goOnWith(mail.entry->taken, peer);
   } else {
     peer.doorbell->ring();
   }

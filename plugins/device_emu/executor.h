@@ -26,6 +26,7 @@ class Executor {
   bool step(const nccomDesc_v1& desc);
   bool wait(const nccomDesc_v1& desc);
   bool post(const nccomDesc_v1& desc);
+  void goOnWith(const std::atomic<uint64_t>& cell, const Peer& peer);
   bool transfer(const nccomDesc_v1& desc);
   bool locate(const nccomDesc_v1& desc, bool& foreign);
   bool move(const nccomDesc_v1& desc, bool foreign);

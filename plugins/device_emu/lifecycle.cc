@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "plugins/device_emu/addresses.h"
+#include "plugins/device_emu/mail.h"
 #include "plugins/device_emu/report.h"
 #include "plugins/device_emu/runtime.h"
 #include "plugins/device_emu/slots.h"
@@ -226,10 +227,7 @@ class Finish {
     for (const nccomSemaphoreTotal_v1& total : op_.program->totals()) {
       comm_.base[total.semaphore] += total.total;
     }
-    for (const auto& [rank, messages] : op_.program->posts())
-      comm_.peer(rank)->posted += messages;
-    for (const PostedUse& use : op_.program->posted())
-      comm_.peer(use.rank)->received++;
+    countMail(comm_, *op_.program);
   }
 
   void end(const Status& status) {

@@ -48,6 +48,7 @@ struct Op {
   nccomSignature_v1 signature{};
   uint64_t check = 0;      // checkOf(signature)
   bool published = false;  // the others of the host see it in its slot
+  bool posted = false;     // all its messages are posted: see exchange.h
   std::array<char, kNameBytes> name{};
   // Uses of each received message that are still to come: LoadedProgram::posted().
   std::vector<uint64_t> postedLeft;

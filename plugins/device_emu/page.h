@@ -19,9 +19,10 @@
 namespace nccom::emu {
 
 inline constexpr uint64_t kPageMagic = 0x314547415055454eULL;  // "NEUPAGE1"
-inline constexpr uint32_t kPageVersion = 3;
+inline constexpr uint32_t kPageVersion = 4;
 inline constexpr uint32_t kSlots = 8;  // how many collectives a rank may run ahead of another
-inline constexpr uint32_t kMailEntries = 64;  // messages on their way between two ranks
+inline constexpr uint32_t kMailEntries = 64;  // messages on their way between two ranks,
+inline constexpr uint32_t kMailValues = 8;    // if they go by value
 inline constexpr size_t kNameBytes = 128;     // of an operation's name, with its NUL
 inline constexpr size_t kErrorBytes = 2048;
 
@@ -37,7 +38,7 @@ class SharedText {
     // T1 seq_cst: odd before the words change, T2 release: even after; pair with T3 and T4
     version_.store(version + 1, std::memory_order_seq_cst);
     for (size_t i = 0; i < kWords; i++) {
-      uint64_t word;
+      uint64_t word = 0;
       memcpy(&word, bytes + i * 8, 8);
       words_[i].store(word, std::memory_order_release);
     }
@@ -67,7 +68,7 @@ class SharedText {
   /// relaxed: what the writer itself has stored
   bool holds(const char* bytes) const {
     for (size_t i = 0; i < kWords; i++) {
-      uint64_t word;
+      uint64_t word = 0;
       memcpy(&word, bytes + i * 8, 8);
       if (words_[i].load(std::memory_order_relaxed) != word) return false;
     }
@@ -79,7 +80,7 @@ class SharedText {
 };
 
 /// Where a buffer is. `hbmOffset` kForeign: outside device memory; only `address`, in the owner's
-/// process, tells. kValue: in OpSlot::value; kShortValue: in OpSlot::output.
+/// process, tells. kValue: in OpSlot::value, or in Mailbox::values; kShortValue: in OpSlot::output.
 struct Place {
   static constexpr uint64_t kForeign = ~uint64_t{0}, kValue = kForeign - 1,
                             kShortValue = kForeign - 2;
@@ -131,9 +132,13 @@ struct alignas(64) MailEntry {
   Place buffer;
 };
 
-/// What one rank has posted to another; lives at the receiver.
+/// What one rank has posted to another; lives at the receiver. See mail.h.
 struct Mailbox {
   MailEntry entries[kMailEntries];
+  std::byte values[kMailValues][NCCOM_VALUE_BYTES];
+  // 1: threads of the receiver sleep until a message comes. Who spins sets nothing, and costs us
+  // nothing.
+  alignas(64) std::atomic<uint32_t> receiver;
 };
 
 enum class RankState : uint32_t { kAlive = 1, kLeft = 2 };
@@ -145,6 +150,7 @@ enum class WaitKind : uint32_t {
   kCollective,  // another rank to start this collective
   kMailFull,    // another rank to take earlier messages
   kMailboxes,   // another rank to connect
+  kMessage,     // another rank to post a message
 };
 
 /// What a queue waits for, for the reports of others; refreshed by whoever polls.

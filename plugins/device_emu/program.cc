@@ -6,6 +6,7 @@
 #include <set>
 
 #include "plugins/device_emu/kernels.h"
+#include "plugins/device_emu/page.h"
 
 namespace nccom::emu {
 namespace {
@@ -179,7 +180,11 @@ class LoadedProgram::Checker {
   }
 
   Status checkPost(const nccomDesc_v1& desc, uint64_t repeat) {
-    EMU_TRY(checkSemaphore(desc.rank, desc.semaphore));
+    EMU_TRY(checkRank(desc.rank));
+    if ((desc.flags & NCCOM_POST_VALUE) != 0 && desc.bytes > NCCOM_VALUE_BYTES) {
+      return fail(ncclInvalidArgument, "a message of %llu bytes by value: at most %d",
+                  static_cast<unsigned long long>(desc.bytes), NCCOM_VALUE_BYTES);
+    }
     if (desc.value < 0 || desc.value > UINT16_MAX || repeat != 1) {
       return fail(ncclInvalidArgument, "message %lld, posted %llu times: want 0 to %d, once",
                   static_cast<long long>(desc.value), static_cast<unsigned long long>(repeat),
@@ -236,8 +241,7 @@ class LoadedProgram::Checker {
                     static_cast<unsigned long long>(rank.scratchBytes));
       case nccomBufferPosted:
         if (!source) return fail(ncclInvalidArgument, "a posted message as destination");
-        addPosted(address, repeat, end);
-        return Ok{};
+        return addPosted(address, repeat, end);
       case nccomBufferInput:
       case nccomBufferOutput:
         if (own) {
@@ -276,12 +280,24 @@ class LoadedProgram::Checker {
     bytes[index] = std::max(bytes[index], end);
   }
 
-  void addPosted(const nccomAddress_v1& address, uint64_t repeat, uint64_t end) {
+  /// Messages are taken in order, so that of those before one that was taken none need be looked
+  /// at.
+  Status addPosted(const nccomAddress_v1& address, uint64_t repeat, uint64_t end) {
+    const auto [last, first] = readers_.try_emplace(address.rank, queue_, address.index);
+    auto& [queue, index] = last->second;
+    if (queue != queue_ || address.index < index) {
+      return fail(ncclInvalidArgument,
+                  "message %u of rank %d in queue %u after message %u in queue %u: want them in "
+                  "order, in one queue",
+                  address.index, address.rank, queue_, index, queue);
+    }
+    index = address.index;
     PostedUse& use = posted_[{address.rank, address.index}];
     use.rank = address.rank;
     use.index = address.index;
     use.uses += repeat;
     use.bytes = std::max(use.bytes, end);
+    return Ok{};
   }
 
   Status checkTotals() const {
@@ -316,32 +332,46 @@ class LoadedProgram::Checker {
     return Ok{};
   }
 
+  /// A short message, or a transfer of own and given values to own outputs.
+  bool isOfExchange(const nccomDesc_v1& desc) const {
+    if (desc.type == nccomDescPost) return (desc.flags & NCCOM_POST_VALUE) != 0;
+    if (desc.type != nccomDescTransfer) return false;
+    const auto all =
+        program_.addresses().subspan(desc.firstAddress, size_t{desc.nSources} + desc.nDestinations);
+    for (size_t k = 0; k < all.size(); k++) {
+      const bool own = all[k].rank == limits_.rank;
+      if (k >= desc.nSources) {
+        if (all[k].buffer != nccomBufferOutput || !own) return false;
+      } else if (all[k].buffer == nccomBufferPosted) {
+        if (desc.bytes > NCCOM_VALUE_BYTES) return false;
+      } else if (all[k].buffer != nccomBufferInput || (all[k].index != 0 && !own)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
   bool exchanges() const {
     const nccomProgram_v1& head = program_.head();
     const auto once = [](const nccomBlock_v1& block) { return block.repeat == 1; };
-    const auto makesOutput = [this](const nccomDesc_v1& desc) {
-      if (desc.type != nccomDescTransfer) return false;
-      const auto all = program_.addresses().subspan(desc.firstAddress,
-                                                    size_t{desc.nSources} + desc.nDestinations);
-      for (size_t k = 0; k < all.size(); k++) {
-        const bool fits = k < desc.nSources
-                              ? all[k].buffer == nccomBufferInput
-                              : all[k].buffer == nccomBufferOutput && all[k].rank == limits_.rank;
-        if (!fits || all[k].index != 0) return false;
-      }
-      return true;
-    };
-    return head.peerInputs != 1 && head.peerOutputs == 0 && head.nTotals == 0 &&
-           head.nQueues <= 1 &&
+    // Those of one queue are in order; else each output must be made of values alone.
+    const bool ordered = head.nQueues <= 1 || !program_.posts().empty();
+    // Nobody waits for an exchange to take messages: a sender has room for all of them, and for
+    // later ones when the next operation of their receiver has come.
+    const bool few = std::all_of(posted_.begin(), posted_.end(),
+                                 [](const auto& use) { return use.second.index < kMailValues; });
+    return head.peerInputs != 1 && head.peerOutputs == 0 && head.nTotals == 0 && ordered && few &&
            std::all_of(program_.blocks().begin(), program_.blocks().end(), once) &&
-           std::all_of(program_.descs().begin(), program_.descs().end(), makesOutput);
+           std::all_of(program_.descs().begin(), program_.descs().end(),
+                       [this](const nccomDesc_v1& desc) { return isOfExchange(desc); });
   }
 
   LoadedProgram& program_;
   const ProgramLimits& limits_;
   std::map<std::pair<int32_t, uint16_t>, PostedUse> posted_;
   std::map<int32_t, std::vector<uint64_t>> posts_;
-  std::map<uint32_t, uint32_t> waiters_;  // semaphore to queue
+  std::map<uint32_t, uint32_t> waiters_;                      // semaphore to queue
+  std::map<int32_t, std::pair<uint32_t, uint16_t>> readers_;  // of a rank: queue, last message
   uint32_t queue_ = ~uint32_t{0};
 };
 

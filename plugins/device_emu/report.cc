@@ -50,6 +50,9 @@ std::string waitText(const Comm& comm, const QueueRun& run) {
       return "waits for it to take earlier messages";
     case WaitKind::kMailboxes:
       return "waits for it to connect";
+    case WaitKind::kMessage:
+      return "waits for message " + to_string(run.target.load(std::memory_order_relaxed)) +
+             " of rank " + to_string(run.rank.load(std::memory_order_relaxed));
   }
   return "";
 }

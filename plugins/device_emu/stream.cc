@@ -137,15 +137,15 @@ std::optional<Status> Schedule::takeErrorSoon(Stream& stream, Engine& engine) {
   Op* const op = stream.exchange;
   if (op != nullptr) {
     Comm& comm = *op->comm;
-    const uint64_t collective = op->collective;
-    const auto same = [&] { return stream.exchange == op && op->collective == collective; };
+    const uint64_t number = op->opCount;
+    const auto same = [&] { return stream.exchange == op && op->opCount == number; };
     for (bool soon = true; soon && same() && !finish(*op);) {
       const MissingValue missing = missingOf(comm, *op);
       soon = missing.cell != nullptr && !comm.failed();
       if (!soon) break;
       comm.lookers.fetch_add(1, std::memory_order_relaxed);
       lock.unlock();
-      soon = engine.spinFor(*missing.cell, missing.collective, [&] {
+      soon = engine.spinFor(*missing.cell, missing.number, [&] {
         // relaxed: we look again with the mutex
         return comm.failed() || comm.exchange.load(std::memory_order_relaxed) != op;
       });

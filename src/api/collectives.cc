@@ -132,7 +132,7 @@ Status submit(const MessageCall& call) {
                 call.count, ncclTypeName(call.type));
   }
   if (bytes > 0) TRY(neededBy(comm->rank(), call.buffer, call.send ? "sendbuff" : "recvbuff"));
-  return groupAdd(TRY(bound(*comm, call)));
+  return groupAdd(*comm, TRY(bound(*comm, call)));
 }
 
 void* handleOf(ncclStream_t stream) {

@@ -116,7 +116,7 @@ bool Communicator::connected(const CollectiveCall& call) const {
   return wanted.ok() && links_->connected(wanted.value());
 }
 
-bool Communicator::connected(const std::vector<MessageCall>& calls) const {
+bool Communicator::connected(std::span<const MessageCall> calls) const {
   if (!links_->needed()) return true;
   const auto wanted = launcher_->connectionsOf(calls);
   return wanted.ok() && links_->connected(wanted.value());
@@ -127,7 +127,7 @@ Status Communicator::connect(const CollectiveCall& call) {
   return connect(TRY(launcher_->connectionsOf(call)));
 }
 
-Status Communicator::connect(const std::vector<MessageCall>& calls) {
+Status Communicator::connect(std::span<const MessageCall> calls) {
   TRY(usable());
   return connect(TRY(launcher_->connectionsOf(calls)));
 }
@@ -164,7 +164,7 @@ Status Communicator::launch(const CollectiveCall& call) {
   return launched(launcher_->launch(call, preMulScale));
 }
 
-Status Communicator::launch(const std::vector<MessageCall>& calls) {
+Status Communicator::launch(std::span<const MessageCall> calls) {
   TRY(usable());
   for (const MessageCall& call : calls) {
     if (call.stream == calls[0].stream) continue;

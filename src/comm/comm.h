@@ -4,6 +4,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -59,15 +60,15 @@ class Communicator {
   /// Whether the network connections that a call needs are there; connect() makes them together
   /// with the peers and may block.
   bool connected(const CollectiveCall& call) const;
-  bool connected(const std::vector<MessageCall>& calls) const;
+  bool connected(std::span<const MessageCall> calls) const;
   Status connect(const CollectiveCall& call);
-  Status connect(const std::vector<MessageCall>& calls);
+  Status connect(std::span<const MessageCall> calls);
 
   /// Composes (or finds) the program and queues it. Does not block.
   Status launch(const CollectiveCall& call);
   /// launch() of a call outside of groups that was checked and launched before; else nothing.
   std::optional<Status> repeat(const CollectiveCall& call);
-  Status launch(const std::vector<MessageCall>& calls);
+  Status launch(std::span<const MessageCall> calls);
 
   /// ncclSuccess, or the failure that ended the communicator.
   Status state();

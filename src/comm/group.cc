@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -143,9 +144,14 @@ Status groupAdd(Communicator& comm, const CollectiveCall& call) {
   return Ok{};
 }
 
-Status groupAdd(const MessageCall& call) {
+Status groupAdd(Communicator& comm, const MessageCall& call) {
+  if (group.depth == 0) {
+    const std::span<const MessageCall> lone(&call, 1);
+    if (!comm.connected(lone)) TRY(comm.connect(lone));
+    return comm.launch(lone);
+  }
   group.messages.push_back(call);
-  return runIfLone();
+  return Ok{};
 }
 
 Status groupAddInit(std::function<Status()> create) {

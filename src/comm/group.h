@@ -29,7 +29,7 @@ void groupFailed(const Error& error);
 /// Adds a call; outside a group it runs at once.
 /// @param comm  call.comm's
 Status groupAdd(Communicator& comm, const CollectiveCall& call);
-Status groupAdd(const MessageCall& call);
+Status groupAdd(Communicator& comm, const MessageCall& call);
 
 /// Adds the creation of a communicator: `create` blocks until all ranks have come. Inside a group
 /// it runs in a thread of its own, so that one thread can join several ranks.

@@ -195,6 +195,7 @@ Result<Launcher::Loaded*> Launcher::find(const encTask& task) {
   programs_.emplace(task, recent_.begin());
   if (recent_.size() > kMaxPrograms) {
     known_ = {};
+    knownGroups_ = {};
     TRY(device_.programUnload(recent_.back().second.handle));
     programs_.erase(recent_.back().first);
     recent_.pop_back();
@@ -318,20 +319,43 @@ std::optional<Status> Launcher::repeat(const CollectiveCall& call) {
   return std::nullopt;
 }
 
-Status Launcher::launchMessages(std::span<const MessageCall> calls) {
-  const Loaded& loaded = *TRY(find(taskOf(calls)));
-  std::vector<nccomBufferBinding_v1> inputs, outputs;
-  for (const MessageCall& call : calls) {
-    (call.send ? inputs : outputs).push_back({call.buffer, call.count * ncclTypeSize(call.type)});
+bool Launcher::KnownGroup::is(std::span<const MessageCall> others) const {
+  return loaded != nullptr && std::equal(calls.begin(), calls.end(), others.begin(), others.end(),
+                                         [](const MessageCall& a, const MessageCall& b) {
+                                           return a.send == b.send && a.buffer == b.buffer &&
+                                                  a.count == b.count && a.type == b.type &&
+                                                  a.peer == b.peer;
+                                         });
+}
+
+Result<const Launcher::KnownGroup*> Launcher::know(std::span<const MessageCall> calls) {
+  for (const KnownGroup& known : knownGroups_) {
+    if (known.is(calls)) return &known;
   }
-  nccomLaunch_v1 launch{};
-  launch.inputs = inputs.data();
-  launch.outputs = outputs.data();
-  launch.nInputs = static_cast<uint32_t>(inputs.size());
-  launch.nOutputs = static_cast<uint32_t>(outputs.size());
+  const Loaded& loaded = *TRY(find(taskOf(calls)));
+  KnownGroup& known = knownGroups_[nextKnownGroup_++ % knownGroups_.size()];
+  known.calls.assign(calls.begin(), calls.end());
+  known.loaded = &loaded;
+  known.inputs.clear();
+  known.outputs.clear();
+  for (const MessageCall& call : calls) {
+    (call.send ? known.inputs : known.outputs)
+        .push_back({call.buffer, call.count * ncclTypeSize(call.type)});
+  }
+  nccomLaunch_v1& launch = known.launch = {};
+  launch.inputs = known.inputs.data();
+  launch.outputs = known.outputs.data();
+  launch.nInputs = static_cast<uint32_t>(known.inputs.size());
+  launch.nOutputs = static_cast<uint32_t>(known.outputs.size());
   launch.divisor = 1;
   launch.signature.kind = static_cast<uint32_t>(encOp::SendRecv);
-  return start(loaded, launch, calls[0].stream);
+  return &known;
+}
+
+Status Launcher::launchMessages(std::span<const MessageCall> calls) {
+  const KnownGroup& known = *TRY(know(calls));
+  nccomLaunch_v1 launch = known.launch;
+  return start(*known.loaded, launch, calls[0].stream);
 }
 
 }  // namespace nccom

@@ -82,9 +82,19 @@ class Launcher {
     bool is(const CollectiveCall& other) const;
   };
 
+  /// The same of a group of sends and receives of one stream. Its launch points into its vectors.
+  struct KnownGroup {
+    std::vector<MessageCall> calls;
+    const Loaded* loaded = nullptr;  // null: none
+    std::vector<nccomBufferBinding_v1> inputs, outputs;
+    nccomLaunch_v1 launch{};
+    bool is(std::span<const MessageCall> others) const;
+  };
+
   Result<Loaded*> find(const encTask& task);
   Status start(const Known& known, void* stream);
   Result<const Known*> know(const CollectiveCall& call, uint64_t preMulScale);
+  Result<const KnownGroup*> know(std::span<const MessageCall> calls);
   Result<Loaded> load(const encTask& task);
   Status start(const Loaded& loaded, nccomLaunch_v1& launch, void* stream);
   Status launchCollective(const CollectiveCall& call, uint64_t preMulScale);
@@ -101,9 +111,10 @@ class Launcher {
   std::mutex mutex_;  // guards all below: launches of a communicator are in one order
   Recent recent_;
   std::unordered_map<encTask, Recent::iterator, TaskHash> programs_;  // looked up, never iterated
-  // The last few collectives; programs of none of them have been unloaded.
+  // The last few collectives and groups; programs of none of them have been unloaded.
   std::array<Known, 4> known_;
-  size_t nextKnown_ = 0;
+  std::array<KnownGroup, 4> knownGroups_;
+  size_t nextKnown_ = 0, nextKnownGroup_ = 0;
   uint64_t opCount_ = 0;
   uint64_t collectives_ = 0;
   static constexpr uint64_t kRemembered = 1024;

@@ -58,7 +58,7 @@ class Counter {
         cost_.increments += repeat;
         break;
       case encDescType::Post:
-        cost_.increments++;
+        if (desc.byValue) access(bytes, bytes);
         break;
       case encDescType::NetSend:
         cost_.netMessages += repeat;

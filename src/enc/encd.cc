@@ -61,7 +61,8 @@ nccomDesc_v1 lower(const encProgram& program, const encLayout& layout, const enc
   nccomDesc_v1 raw{};
   raw.type = lower(desc.type);
   raw.flags = static_cast<uint16_t>((desc.scaledSources != 0 ? NCCOM_TRANSFER_SCALE : 0u) |
-                                    (desc.divide ? NCCOM_TRANSFER_DIVIDE : 0u));
+                                    (desc.divide ? NCCOM_TRANSFER_DIVIDE : 0u) |
+                                    (desc.byValue ? NCCOM_POST_VALUE : 0u));
   raw.step = static_cast<uint16_t>(desc.step);
   raw.nSources = static_cast<uint16_t>(desc.sources.size());
   raw.nDestinations = static_cast<uint16_t>(desc.destinations.size());

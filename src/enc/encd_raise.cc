@@ -146,6 +146,13 @@ Result<encDesc> raiseDesc(const Reader& reader, uint32_t index) {
   desc.index = raw.index;
   desc.connection = raw.connection;
   if (raw.type == nccomDescTransfer) TRY(raiseTransfer(reader, raw, desc));
+  if (raw.type == nccomDescPost) {
+    desc.byValue = (raw.flags & NCCOM_POST_VALUE) != 0;
+    if ((raw.flags & ~NCCOM_POST_VALUE) != 0 || (desc.byValue && raw.bytes > kMaxValueBytes)) {
+      return fail(ncclInvalidArgument, "descriptor %u: post of %llu bytes with flags %u", index,
+                  static_cast<unsigned long long>(raw.bytes), raw.flags);
+    }
+  }
   const bool raises = raw.type == nccomDescInc || raw.type == nccomDescPost;
   const bool waits = raw.type == nccomDescWait;
   if ((raises && raw.rank < 0) ||

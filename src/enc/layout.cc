@@ -30,11 +30,8 @@ uint64_t p2pSlotOf(const enc_comm_info& info) {
 
 constexpr const char* kPipeNames[kPipeSemaphores] = {
     "received", "credit", "network credit", "network sent", "network received", "ready", "done"};
-constexpr const char* kPeerNames[kPeerSemaphores] = {"posted by",
-                                                     "pulled by",
-                                                     "network credit of",
-                                                     "network sent to",
-                                                     "network received from",
+constexpr const char* kPeerNames[kPeerSemaphores] = {"pulled by", "network credit of",
+                                                     "network sent to", "network received from",
                                                      "collective done by"};
 constexpr int kHierPipes = 3;  // IntraReduce, IntraGather, Inter
 
@@ -100,7 +97,7 @@ encPipeMap encLayout::pipe(encPipeKind kind, int index) const {
 encPipeMap encLayout::peerPipe(int peer) const {
   encPipeMap map;
   map.isPeer = true;
-  map.semaphores = semaphore(encPeerSemaphore::Posted, peer);
+  map.semaphores = semaphore(encPeerSemaphore{}, peer);
   map.channel = kP2pChannel;
   map.slotBytes = p2pSlotBytes;
   map.receiveSlots = p2pReceiveSlot(peer, 0);

@@ -21,8 +21,12 @@ namespace nccom {
 /// halves, so that one chunk is filled while the other is read.
 inline constexpr uint32_t kRingSlots = 4;
 inline constexpr uint32_t kP2pSlots = 4;
-/// Messages that a rank may have posted to one peer without knowing that they were pulled.
-inline constexpr uint32_t kMaxPosted = 64;
+/// Messages that a rank may have posted to one peer that were not read yet: a post waits for that.
+/// Those that go by value take room, and are fewer.
+inline constexpr uint32_t kMaxPosted = 64, kMaxPostedValues = 8;
+constexpr uint32_t encPostedAhead(bool byValue) {
+  return byValue ? kMaxPostedValues : kMaxPosted;
+}
 
 /// Pipes: what carries data from one rank to the next through slots of the receiver's scratch. A
 /// rank has two ends of each, towards its prev and its next.
@@ -48,14 +52,13 @@ inline constexpr uint32_t kPipeSemaphores = 7;
 
 /// A rank's semaphores for one peer.
 enum class encPeerSemaphore : uint8_t {
-  Posted,          // peer: posted a message to us
-  Done,            // peer: pulled a message that we had posted
+  Done,            // peer: pulled a message that we had posted by reference
   NetCredit,       // self: a receive slot is free again
   NetSent,         // proxy
   NetReceived,     // proxy
   CollectiveDone,  // peer: has read all it needs of our INPUT in this collective
 };
-inline constexpr uint32_t kPeerSemaphores = 6;
+inline constexpr uint32_t kPeerSemaphores = 5;
 
 /// Semaphores of events: one an event type and level, raised by whoever takes part in the event.
 inline constexpr uint32_t kEventSemaphores = 64;
@@ -118,7 +121,7 @@ struct encLayout {
     return jointSemaphore(kJointSemaphores) + number;
   }
   uint32_t semaphores() const { return directSemaphore(kDirectSemaphores); }
-  /// "credit of ring channel 3", "posted by rank 7", "EVT_SYNC within servers".
+  /// "credit of ring channel 3", "pulled by rank 7", "EVT_SYNC within servers".
   std::string semaphoreName(uint32_t semaphore) const;
 
   /// Number of a connection's host index on this rank, below connections().

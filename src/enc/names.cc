@@ -77,7 +77,7 @@ std::string encDump(const encDesc& desc) {
     case encDescType::Post:
       return text + " post INPUT" + std::to_string(desc.index) + " to " +
              std::to_string(desc.rank) + " as " + std::to_string(desc.value) + " " +
-             std::to_string(desc.bytes);
+             std::to_string(desc.bytes) + (desc.byValue ? " by value" : "");
     case encDescType::NetSend:
     case encDescType::NetRecv:
       return text + (desc.type == encDescType::NetSend ? " net_send c" : " net_recv c") +

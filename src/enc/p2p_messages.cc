@@ -61,74 +61,79 @@ size_t most(const PeerMessages& messages, const std::vector<int>& peers) {
   return count;
 }
 
-// Messages go in waves of kMaxPosted to a peer: wave w+1 is posted when wave w has been pulled.
-// Posts and pulls run in separate queues, both by wave first and distance second, so the unfinished
-// message of least (wave, distance) always moves: what its post waits for, and what is pulled
-// before it, is less than it.
+/// Both sides decide by the size, which they have in common.
+bool goesByValue(const encMessage& message) {
+  return message.bytes <= kMaxValueBytes;
+}
+
+uint64_t byReference(const Messages& messages) {
+  return static_cast<uint64_t>(std::count_if(messages.begin(), messages.end(),
+                                             [](const auto& one) { return !goesByValue(one); }));
+}
+
+// Messages go in waves of kWave to a peer. Posts and pulls run in separate queues, both by wave
+// first and distance second. A post waits until an earlier message to the same peer has been read
+// that is at least a wave before it. So the unfinished message of least (wave, distance) always
+// moves: what its post waits for, and what is posted and pulled before it, is less than it.
+constexpr size_t kWave = kMaxPostedValues;
+static_assert(kMaxPostedValues <= kMaxPosted);
+
+encDesc postOf(const encMessage& message, size_t number) {
+  encDesc desc;
+  desc.type = encDescType::Post;
+  desc.step = encStep::PostSend;
+  desc.rank = message.peer;
+  desc.value = static_cast<int64_t>(number);
+  desc.index = message.index;
+  desc.bytes = message.bytes;
+  desc.byValue = goesByValue(message);
+  return desc;
+}
+
+/// What goes by value is forgotten once it is posted; the rest is awaited at the end.
 void post(encBuilder& builder, const PeerMessages& sends) {
-  const encLayout& layout = builder.layout();
-  const int self = builder.self();
   const std::vector<int> peers = localPeers(builder.info(), true);
-  const size_t waves = (most(sends, peers) + kMaxPosted - 1) / kMaxPosted;
-  if (waves == 0) return;
+  const size_t count = most(sends, peers);
+  if (count == 0) return;
   const size_t queue = builder.addQueue(0);
-  for (size_t wave = 0; wave < waves; wave++) {
-    const size_t first = wave * kMaxPosted;
+  for (size_t first = 0; first < count; first += kWave) {
     for (const int peer : peers) {
-      const size_t end = std::min(sends[peer].size(), first + kMaxPosted);
-      if (first >= end) continue;
-      if (wave > 0) {
-        builder.append(
-            queue, encWait(encStep::PostSend, peer, layout.semaphore(encPeerSemaphore::Done, peer),
-                           static_cast<int64_t>(first)));
-      }
-      for (size_t k = first; k < end; k++) {
-        encDesc desc =
-            encInc(encStep::PostSend, peer, layout.semaphore(encPeerSemaphore::Posted, self),
-                   static_cast<int64_t>(k));
-        desc.type = encDescType::Post;
-        desc.index = sends[peer][k].index;
-        desc.bytes = sends[peer][k].bytes;
-        builder.append(queue, std::move(desc));
-      }
+      const size_t end = std::min(sends[peer].size(), first + kWave);
+      for (size_t k = first; k < end; k++)
+        builder.append(queue, postOf(sends[peer][k], k));
     }
   }
   for (const int peer : peers) {
-    if (sends[peer].empty()) continue;
-    const uint32_t done = layout.semaphore(encPeerSemaphore::Done, peer);
-    const auto count = sends[peer].size();
-    builder.append(queue, encWait(encStep::Sync, peer, done, static_cast<int64_t>(count)));
-    builder.expect(done, count);
+    const uint64_t awaited = byReference(sends[peer]);
+    if (awaited == 0) continue;
+    const uint32_t done = builder.layout().semaphore(encPeerSemaphore::Done, peer);
+    builder.append(queue, encWait(encStep::Sync, peer, done, static_cast<int64_t>(awaited)));
+    builder.expect(done, awaited);
     builder.peersReadInputs();
   }
 }
 
-/// Messages of 0 bytes are pulled as well: their post and their done keep both sides' numbers
-/// equal, and a size that differs between the two sides shows. No memory is touched.
+/// Messages of 0 bytes are pulled as well: both sides' numbers stay equal, and a size that differs
+/// between the two sides shows. No memory is touched.
 void pull(encBuilder& builder, const PeerMessages& recvs, const encPullQueues& queues) {
-  const encLayout& layout = builder.layout();
   const int self = builder.self();
+  const uint32_t done = builder.layout().semaphore(encPeerSemaphore::Done, self);
   const std::vector<int> peers = localPeers(builder.info(), false);
   const size_t count = most(recvs, peers);
-  for (size_t first = 0; first < count; first += kMaxPosted) {
+  for (size_t first = 0; first < count; first += kWave) {
     for (size_t i = 0; i < peers.size(); i++) {
       const int peer = peers[i];
-      const size_t end = std::min(recvs[peer].size(), first + kMaxPosted);
+      const size_t end = std::min(recvs[peer].size(), first + kWave);
       for (size_t k = first; k < end; k++) {
+        const encMessage& message = recvs[peer][k];
         const encAddress source{peer, encBuffer::Posted, static_cast<uint16_t>(k), 0, 0};
-        const encAddress destination{self, encBuffer::Output, recvs[peer][k].index, 0, 0};
-        builder.append(queues.of(i), encWait(encStep::Pull, peer,
-                                             layout.semaphore(encPeerSemaphore::Posted, peer),
-                                             static_cast<int64_t>(k) + 1));
+        const encAddress destination{self, encBuffer::Output, message.index, 0, 0};
         builder.append(queues.of(i),
-                       encTransfer(encStep::Pull, source, destination, recvs[peer][k].bytes));
-        builder.append(queues.of(i),
-                       encInc(encStep::Pull, peer, layout.semaphore(encPeerSemaphore::Done, self)));
+                       encTransfer(encStep::Pull, source, destination, message.bytes));
+        if (goesByValue(message)) continue;
+        builder.append(queues.of(i), encInc(encStep::Pull, peer, done));
       }
     }
-  }
-  for (const int peer : peers) {
-    builder.expect(layout.semaphore(encPeerSemaphore::Posted, peer), recvs[peer].size());
   }
 }
 

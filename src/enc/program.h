@@ -18,7 +18,7 @@ enum class encBuffer : uint8_t {
   Input,    // inputs[index] of a rank's launch
   Output,   // outputs[index] of a rank's launch
   Scratch,  // a rank's scratch: lives with its communicator
-  Posted,   // the buffer of message `index` that `rank` posted to this rank in this launch
+  Posted,   // message `index` from `rank` in this launch: read whole, once, in order of the numbers
 };
 
 struct encAddress {
@@ -64,13 +64,18 @@ struct encDesc {
   // Wait: own `semaphore` >= base at launch + value (+ stride each iteration), compared as signed:
   // a repeated wait may start below the base; `rank` raises it, -1: the proxy. Inc: `semaphore` of
   // `rank` += value. Post: tells `rank` where inputs[index] is, as message `value` from us in this
-  // launch; then its `semaphore` += 1. (Messages between two ranks match in order over all
-  // launches: the message's number overall is the posts of earlier launches + value.)
+  // launch. Messages between two ranks match in order over all launches: the message's number
+  // overall is the posts of earlier launches + value. Reading it, as POSTED, waits for its post,
+  // and knows what the post knew. Message n waits until the receiver has read message n -
+  // kMaxPosted, or n - kMaxPostedValues if it goes by value, and knows what that reading knew.
   int rank = -1;
   uint32_t semaphore = 0;
   int64_t value = 0;
   int64_t stride = 0;
   uint16_t index = 0;
+  /// Post: a copy of the buffer is made there and then, and this rank need not wait for its reader.
+  /// At most kMaxValueBytes.
+  bool byValue = false;
   // NetSend, NetRecv: `connection` indexes encProgram::connections; the buffer is `net`, own
   // SCRATCH.
   uint32_t connection = 0;
@@ -101,7 +106,7 @@ struct encConnection {
   bool operator==(const encConnection&) const = default;
 };
 
-/// Of an INPUT that is given by value.
+/// Of an INPUT that is given by value, and of a message.
 inline constexpr uint64_t kMaxValueBytes = 512;
 
 /// A program without queues has nothing to do: it is complete as soon as it is launched.
@@ -115,7 +120,7 @@ struct encProgram {
   std::vector<std::pair<uint32_t, uint64_t>>
       totals;                 // (own semaphore, increments in one launch), sorted
   uint64_t scratchBytes = 0;  // highest scratch byte of this rank used by anybody + 1
-  bool peerInputs = false;    // other ranks read this rank's INPUT, or messages that it posts
+  bool peerInputs = false;    // other ranks read this rank's INPUT, or what it posts by reference
   bool peerOutputs = false;   // other ranks write this rank's OUTPUT
   /// They read a copy of INPUT, which is made when the program is launched and stays as long as
   /// anybody may read it: this rank need not wait for them. At most kMaxValueBytes.

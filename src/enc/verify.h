@@ -6,8 +6,9 @@
 //   a. every output element holds each rank's contribution exactly once, or the right rank's data;
 //   b. nothing is read before it is written;
 //   c. no two accesses to the same bytes, one of them a write, are without order. Order comes from
-//      semaphores alone: an increment releases, a wait acquires those increments without which it
-//      cannot be satisfied;
+//      semaphores: an increment releases, a wait acquires those increments without which it cannot
+//      be satisfied; and from messages: a post releases to who reads them, their reading to the
+//      post that waits for it;
 //   d. no deadlock;
 //   e. addresses stay in their buffers and within the host, scratch keeps one writer for ever, and
 //      links lead from where a transfer reads to where it writes (links.h);
@@ -19,7 +20,9 @@
 //   h. each semaphore has one writer, or is a count of passes: whoever raises it for the next one
 //      knows all increments that a wait for the last one relies on; and one queue of its owner
 //      waits for it;
-//   i. what AllReduce leaves on all ranks was added in the same order: it is equal bit by bit.
+//   i. messages are read once, whole and in order, and none is left; what goes by value is what was
+//      in the buffer at the post;
+//   j. what AllReduce leaves on all ranks was added in the same order: it is equal bit by bit.
 // Memory is kept as intervals with symbolic contents, so the cost does not depend on bytes. What a
 // queue knows of others is shared with whom it has it from (verify_clock.h), so the cost of a
 // descriptor grows with what is new to its queue, not with the number of ranks.

@@ -342,11 +342,19 @@ class Inspector {
     const encProgram& program = world_.program(site.operation, site.rank);
     const uint64_t size =
         encBufferBytes(program.task, site.rank, program.nRanks, encBuffer::Input, desc.index);
-    if (repeat != 1 || desc.bytes > size || !program.peerInputs) {
+    if (repeat != 1 || desc.bytes > size || !(program.peerInputs || desc.byValue)) {
       return world_.bad(site, "posts a buffer of " + number(size) + " bytes " + number(repeat) +
                                   " times: want it once, in the buffer, and declared");
     }
-    return raise(site, desc.rank, desc.semaphore, 1);
+    if (desc.byValue && desc.bytes > kMaxValueBytes) {
+      return world_.bad(site, "posts " + number(desc.bytes) + " bytes by value: at most " +
+                                  number(kMaxValueBytes));
+    }
+    if (desc.rank >= 0 && desc.rank < world_.info.rank_n && desc.rank != site.rank &&
+        world_.info.sameNode(site.rank, desc.rank)) {
+      return Ok{};
+    }
+    return world_.bad(site, "posts to rank " + std::to_string(desc.rank) + ", no peer of its host");
   }
 
   Status net(const encSite& site, const encDesc& desc, uint64_t repeat) {

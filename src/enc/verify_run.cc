@@ -53,6 +53,7 @@ Status encVerifyRun::run() {
   for (const Rank& rank : ranks_) {
     if (rank.running) return deadlock();
   }
+  TRY(unread());
   return leftovers();
 }
 
@@ -129,6 +130,8 @@ Status encVerifyRun::end(int rank) {
   }
   for (const encMessage& send : program.task.sends)
     r.posted[send.peer]++;
+  for (const encMessage& recv : program.task.recvs)
+    r.received[recv.peer]++;
   r.running = false;
   return Ok{};
 }
@@ -221,8 +224,7 @@ Result<encVerifyRun::Step> encVerifyRun::execute(encQueueRef ref, uint32_t site,
       TRY(raiseBy(ref, site, static_cast<uint64_t>(desc.value)));
       return Step::Done;
     case encDescType::Post:
-      TRY(post(ref, site, desc));
-      return Step::Done;
+      return post(ref, site, desc);
     case encDescType::NetSend:
     case encDescType::NetRecv:
       TRY(netPost(ref, site, desc, 0));
@@ -258,26 +260,6 @@ encAccess encVerifyRun::event(encQueueRef ref, uint32_t site) {
   encKnowledge& knowledge = queue.state.knowledge;
   knowledge.time++;
   return {knowledge.agent, knowledge.time, site, queue.at.iteration};
-}
-
-Status encVerifyRun::post(encQueueRef ref, uint32_t site, const encDesc& desc) {
-  Rank& r = ranks_[ref.rank];
-  const encKnowledge& own = queueOf(ref).state.knowledge;
-  std::map<uint64_t, Posted>& posts = posts_[{ref.rank, desc.rank}];
-  const uint64_t number = r.posted[desc.rank] + static_cast<uint64_t>(desc.value);
-  const auto earlier = number >= kMaxPosted ? posts.find(number - kMaxPosted) : posts.end();
-  if (number >= kMaxPosted && (earlier == posts.end() || !earlier->second.wasRead ||
-                               !observer(own).knows(earlier->second.read))) {
-    return world_.bad(site, "message " + std::to_string(number - kMaxPosted) +
-                                " is not known to be pulled: at most " +
-                                std::to_string(kMaxPosted) + " may be outstanding");
-  }
-  const encAccess access = event(ref, site);
-  if (!posts.try_emplace(number, Posted{r.operation, desc.index, desc.bytes, access, {}, false})
-           .second) {
-    return world_.bad(site, "message " + std::to_string(number) + " is posted twice");
-  }
-  return raiseBy(ref, site, 1);
 }
 
 Error encVerifyRun::deadlock() const {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,6 +56,7 @@ class encVerifyRun {
     std::vector<encQueueRef> waiting;  // for this rank's next launch
     std::vector<encAccess> found;      // events that found it launched
     std::map<int, uint64_t> posted;    // to each peer, by earlier launches
+    std::map<int, uint64_t> received;  // from each peer, the same
     std::vector<size_t> wires;         // that have an end here
   };
   struct NetEntry {
@@ -79,8 +81,15 @@ class encVerifyRun {
     int operation = 0;
     uint16_t index = 0;
     uint64_t bytes = 0;
-    encAccess post, read;
+    uint32_t site = 0;
+    encRelease post, read;  // what they tell
     bool wasRead = false;
+    std::optional<encMemory> value;  // by value: what was in the buffer
+  };
+  /// From one rank to another.
+  struct Mail {
+    std::map<uint64_t, Posted> posts;  // by number
+    std::vector<encQueueRef> waiting;  // for a message, or until one is read
   };
   enum class Step : uint8_t { Done, Blocked };
   struct Place {
@@ -104,12 +113,21 @@ class encVerifyRun {
   Status jump(encQueueRef ref, const encBlock& block);
   Status raiseBy(encQueueRef ref, uint32_t site, uint64_t count);
   Status raise(uint32_t site, uint64_t count, const encRelease& release);
-  Status post(encQueueRef ref, uint32_t site, const encDesc& desc);
   Error deadlock() const;
   Queue& queueOf(encQueueRef ref) { return ranks_[ref.rank].queues[ref.queue]; }
   /// The queue's next event.
   encAccess event(encQueueRef ref, uint32_t site);
   encObserver observer(const encKnowledge& who) const { return {order_, who}; }
+
+  // verify_mail.cc: messages within a host
+  Result<Step> post(encQueueRef ref, uint32_t site, const encDesc& desc);
+  Result<Place> locatePosted(encQueueRef ref, uint32_t site, const encAddress& address,
+                             uint64_t bytes);
+  Status take(encQueueRef ref, uint32_t site, const encDesc& desc);
+  Status unread() const;
+  void learn(encQueueRef ref, const encRelease& release);
+  void wakeAll(std::vector<encQueueRef>& waiting);
+  uint64_t numberOf(int rank, const encAddress& address);
 
   // verify_net.cc: networks
   void layWires();
@@ -125,8 +143,6 @@ class encVerifyRun {
   Status read(encQueueRef ref, const encAccess& access, const encDesc& desc);
   Status write(encQueueRef ref, const encAccess& access, const encDesc& desc);
   Result<Place> locate(encQueueRef ref, uint32_t site, const encAddress& address, uint64_t bytes);
-  Result<Place> locatePosted(encQueueRef ref, uint32_t site, const encAddress& address,
-                             uint64_t bytes);
   Result<Place> locateWork(encQueueRef ref, uint32_t site, int rank, int64_t offset);
   Status gather(uint32_t site, const encDesc& desc);
   encMemory& valueOf(int operation, int rank);
@@ -158,8 +174,8 @@ class encVerifyRun {
   };
   std::vector<Sum> sums_;  // [operation]
   std::vector<Wire> wires_;
-  std::vector<std::vector<uint32_t>> wireOf_;  // [operation * ranks + rank][connection]
-  std::map<std::pair<int, int>, std::map<uint64_t, Posted>> posts_;  // {from, to}, by number
+  std::vector<std::vector<uint32_t>> wireOf_;        // [operation * ranks + rank][connection]
+  std::map<std::pair<int, int>, Mail> mail_;         // {from, to}
   std::map<std::pair<int, int>, encMemory> copies_;  // {operation, rank}: INPUT by value
   std::deque<encQueueRef> runnable_;
   encExpectations expectations_;

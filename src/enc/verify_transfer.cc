@@ -18,13 +18,15 @@ Result<encVerifyRun::Step> encVerifyRun::transfer(encQueueRef ref, uint32_t site
       (addresses == &desc.sources ? sources_ : destinations_).push_back(place);
     }
   }
-  if (desc.bytes == 0) return Step::Done;
-  TRY(overlaps(site, static_cast<int64_t>(desc.bytes)));
-  const encAccess access = event(ref, site);
-  TRY(read(ref, access, desc));
-  TRY(gather(site, desc));
-  TRY(write(ref, access, desc));
-  queueOf(ref).state.chain++;
+  if (desc.bytes > 0) {
+    TRY(overlaps(site, static_cast<int64_t>(desc.bytes)));
+    const encAccess access = event(ref, site);
+    TRY(read(ref, access, desc));
+    TRY(gather(site, desc));
+    TRY(write(ref, access, desc));
+    queueOf(ref).state.chain++;
+  }
+  TRY(take(ref, site, desc));
   return Step::Done;
 }
 
@@ -209,34 +211,6 @@ void encVerifyRun::findLaunched(encQueueRef ref, int rank) {
   if (queue.launched[rank]) return;
   queue.launched[rank] = true;
   ranks_[rank].found.push_back(event(ref, 0));
-}
-
-Result<encVerifyRun::Place> encVerifyRun::locatePosted(encQueueRef ref, uint32_t site,
-                                                       const encAddress& address, uint64_t bytes) {
-  const encKnowledge& own = queueOf(ref).state.knowledge;
-  const auto posted = world_.findSemaphore(
-      ref.rank, world_.layout.semaphore(encPeerSemaphore::Posted, address.rank));
-  const uint64_t number =
-      (posted ? static_cast<uint64_t>(semaphores_[*posted].base) : 0) + address.index;
-  auto& posts = posts_[{address.rank, ref.rank}];
-  const auto found = posts.find(number);
-  const std::string name =
-      "message " + std::to_string(number) + " of rank " + std::to_string(address.rank);
-  if (found == posts.end() || !observer(own).knows(found->second.post)) {
-    return world_.bad(site, name + " is not known to be posted");
-  }
-  Posted& message = found->second;
-  if (message.bytes != bytes || address.offset != 0 || address.stride != 0) {
-    return world_.bad(site, name + " has " + std::to_string(message.bytes) +
-                                " bytes: want to read all of it, once");
-  }
-  Rank& owner = ranks_[address.rank];
-  if (owner.operation != message.operation || !owner.running) {
-    return world_.bad(site, name + " is touched after that rank's program ended");
-  }
-  message.wasRead = true;
-  message.read = event(ref, site);
-  return Place{&owner.inputs[message.index], 0, false};
 }
 
 std::string encVerifyRun::text(const encConflict& conflict) const {

@@ -87,8 +87,7 @@ std::string semaphoresText(const ProgramAnswer& answer) {
   for (const encQueue& queue : answer.own.queues) {
     for (const encBlock& block : queue.blocks) {
       for (const encDesc& desc : block.descs) {
-        const bool has = desc.type == encDescType::Wait || desc.type == encDescType::Inc ||
-                         desc.type == encDescType::Post;
+        const bool has = desc.type == encDescType::Wait || desc.type == encDescType::Inc;
         if (has) numbers.insert(desc.semaphore);
       }
     }

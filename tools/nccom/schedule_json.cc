@@ -92,12 +92,16 @@ class ProgramWriter {
         break;
       case encDescType::Wait:
       case encDescType::Inc:
-      case encDescType::Post:
         json["rank"] = desc.rank;
         json["semaphore"] = semaphore(desc.semaphore);
         json["value"] = desc.value;
         if (desc.stride != 0) json["stride"] = desc.stride;
-        if (desc.type == encDescType::Post) json["index"] = desc.index;
+        break;
+      case encDescType::Post:
+        json["rank"] = desc.rank;
+        json["value"] = desc.value;
+        json["index"] = desc.index;
+        if (desc.byValue) json["byValue"] = true;
         break;
       case encDescType::NetSend:
       case encDescType::NetRecv:

@@ -4,9 +4,12 @@
 #include <deque>
 #include <map>
 #include <queue>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
+
+#include "enc/layout.h"
 
 namespace nccom {
 namespace {
@@ -112,6 +115,7 @@ class UnitRun {
       const encDesc& desc = queueOf(rank, queue).blocks[at.block].descs[at.desc];
       switch (desc.type) {
         case encDescType::Transfer:
+          if (!hasMail(rank, queue, desc)) return;
           run_.spans.push_back(spanAt(rank, queue, RunSpanKind::Transfer));
           advance(rank, queue);
           wake(now_ + 1, rank, queue);
@@ -123,7 +127,7 @@ class UnitRun {
           raise(desc.rank, desc.semaphore, desc.value);
           break;
         case encDescType::Post:
-          raise(desc.rank, desc.semaphore, 1);
+          if (!hasPosted(rank, queue, desc)) return;
           break;
         case encDescType::NetSend:
         case encDescType::NetRecv:
@@ -158,6 +162,43 @@ class UnitRun {
     if (waiters == waiting_.end()) return;
     for (const size_t queue : std::exchange(waiters->second, {}))
       wake(now_, rank, queue);
+  }
+
+  /// Messages from one rank to another.
+  struct Mail {
+    std::set<int64_t> posted, read;               // numbers
+    std::vector<std::pair<int, size_t>> waiting;  // rank and queue
+  };
+  void wakeAll(Mail& mail) {
+    for (const auto& [rank, queue] : std::exchange(mail.waiting, {}))
+      wake(now_, rank, queue);
+  }
+
+  /// The messages that a transfer reads are there.
+  bool hasMail(int rank, size_t queue, const encDesc& desc) {
+    for (const encAddress& source : desc.sources) {
+      if (source.buffer != encBuffer::Posted) continue;
+      Mail& mail = mail_[{source.rank, rank}];
+      if (!mail.posted.contains(source.index)) {
+        mail.waiting.emplace_back(rank, queue);
+        return false;
+      }
+      mail.read.insert(source.index);
+      wakeAll(mail);
+    }
+    return true;
+  }
+
+  bool hasPosted(int rank, size_t queue, const encDesc& desc) {
+    Mail& mail = mail_[{rank, desc.rank}];
+    const int64_t before = desc.value - encPostedAhead(desc.byValue);
+    if (before >= 0 && !mail.read.contains(before)) {
+      mail.waiting.emplace_back(rank, queue);
+      return false;
+    }
+    mail.posted.insert(desc.value);
+    wakeAll(mail);
+    return true;
   }
 
   void post(int rank, size_t queue, const encDesc& desc) {
@@ -220,6 +261,7 @@ class UnitRun {
   std::vector<std::vector<Queue>> queues_;                           // [rank][queue]
   std::vector<std::map<uint32_t, int64_t>> semaphores_;              // [rank]
   std::map<std::pair<int, uint32_t>, std::vector<size_t>> waiting_;  // queues of the rank
+  std::map<std::pair<int, int>, Mail> mail_;                         // {from, to}
   std::map<std::tuple<int, int, int>, size_t> wireAt_;               // {from, to, channel}
   std::vector<Wire> wires_;
 };

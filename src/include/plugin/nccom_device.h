@@ -24,16 +24,17 @@ extern "C" {
  */
 
 #define NCCOM_PROGRAM_MAGIC 0x4d474f5250434e43ULL /* "CNCPROGM" */
-#define NCCOM_PROGRAM_VERSION 2
-#define NCCOM_VALUE_BYTES 512 /* of an input that is given by value */
+#define NCCOM_PROGRAM_VERSION 3
+#define NCCOM_VALUE_BYTES 512 /* of an input or a message that is given by value */
 #define NCCOM_MAX_QUEUES 64   /* 32 channels, each with a second queue that posts its receives */
 
 typedef enum {
   nccomBufferInput = 0,   /* a rank's inputs[index] of this launch */
   nccomBufferOutput = 1,  /* a rank's outputs[index] of this launch */
   nccomBufferScratch = 2, /* a rank's scratch, allocated with its communicator */
-  nccomBufferPosted =
-      3 /* the buffer of message `index` that `rank` has posted to this rank in this launch */
+  nccomBufferPosted = 3 /* message `index` that `rank` posts to this rank in this launch. A transfer
+                           from it waits for the post. One queue reads the messages of a rank, in
+                           the order of their numbers */
 } nccomBuffer_t;
 
 typedef struct {
@@ -49,7 +50,8 @@ typedef enum {
   nccomDescWait = 1,     /* until own semaphore >= base + value */
   nccomDescInc = 2,      /* semaphore of `rank` += value; releases all that this queue did before */
   nccomDescPost = 3,    /* tell `rank` where inputs[index] is: its message number `value` from us in
-                           this    launch (0-based); then its semaphore += 1 */
+                           this launch (0-based). Waits while too many of the messages to that rank
+                           have not been read */
   nccomDescNetSend = 4, /* host index of `connection` += 1: its next entry may be sent */
   nccomDescNetRecv = 5  /* host index of `connection` += 1: its next entry may be received into */
 } nccomDescType_t;
@@ -58,10 +60,13 @@ typedef enum {
   1u                             /* sources in scaledSources are multiplied by the launch's scale \
                                   */
 #define NCCOM_TRANSFER_DIVIDE 2u /* the result is divided by the launch's divisor */
+#define NCCOM_POST_VALUE                                                                         \
+  4u /* the message is a copy, of at most NCCOM_VALUE_BYTES, that is made when it is posted: the \
+        program may end, and the buffer change, before it is read */
 
 typedef struct {
   uint16_t type;  /* nccomDescType_t */
-  uint16_t flags; /* NCCOM_TRANSFER_* */
+  uint16_t flags; /* NCCOM_TRANSFER_*, NCCOM_POST_VALUE */
   uint16_t step;  /* enc step or event that it came from, for reports: index into the program's step
                      names */
   uint16_t nSources, nDestinations; /* transfer */
@@ -69,9 +74,9 @@ typedef struct {
   uint32_t firstAddress;            /* transfer: sources, then destinations, in the address table */
   uint64_t scaledSources;           /* transfer: bit k: source k */
   uint64_t bytes;                   /* transfer, post: payload of each source */
-  int32_t rank; /* inc, post: whose semaphore; wait, for reports: the rank that raises it; -1: the
-                   proxy; -2 - r: the proxy, for a message to or from rank r */
-  uint32_t semaphore; /* wait, inc, post */
+  int32_t rank; /* inc: whose semaphore; post: to whom; wait, for reports: the rank that raises it;
+                   -1: the proxy; -2 - r: the proxy, for a message to or from rank r */
+  uint32_t semaphore; /* wait, inc */
   int64_t
       value; /* wait: signed, relative to the base at launch; inc: amount; post: message number */
   int64_t stride;      /* wait: added to value with each iteration */
@@ -105,7 +110,8 @@ typedef struct {
   uint32_t nQueues, nBlocks, nDescs, nAddresses, nTotals, nSteps;
   uint32_t queues, blocks, descs, addresses, totals; /* offsets of the tables, 8-byte aligned */
   uint32_t steps;       /* offset of nSteps names of 32 bytes, NUL-terminated */
-  uint32_t peerInputs;  /* 1: other ranks read this rank's INPUT or posted buffers; 2: they read a
+  uint32_t peerInputs;  /* 1: other ranks read this rank's INPUT, or what it posts
+                           by reference; 2: they read a
                            copy of inputs[0], of at most NCCOM_VALUE_BYTES, that the device makes at
                            the launch and keeps until all ranks have started a later collective */
   uint32_t peerOutputs; /* 1: other ranks write this rank's OUTPUT */

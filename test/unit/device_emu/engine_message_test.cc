@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 #include <thread>
 
@@ -14,25 +15,24 @@ namespace {
 using std::vector;
 using testing::HasSubstr;
 
-constexpr uint32_t kPostedSemaphore = 0, kDone = 1;
+constexpr uint32_t kDone = 1;
 
 /// Rank 0 sends `n` messages of `bytes` to rank 1: inputs[k] to outputs[k].
-ProgramBuilder sender(int n, uint64_t bytes) {
+ProgramBuilder sender(int n, uint64_t bytes, bool byValue = false) {
   ProgramBuilder program(0, 2);
-  for (int k = 0; k < n; k++) {
-    program.post(1, kPostedSemaphore, k, static_cast<uint16_t>(k), bytes);
-  }
+  for (int k = 0; k < n; k++)
+    program.post(1, k, static_cast<uint16_t>(k), bytes, byValue);
+  if (byValue) return program;
   return program.wait(1, kDone, n).total(kDone, static_cast<uint64_t>(n)).peersTouch(true, false);
 }
-ProgramBuilder receiver(int n, uint64_t bytes) {
+ProgramBuilder receiver(int n, uint64_t bytes, bool byValue = false) {
   ProgramBuilder program(1, 2);
   for (int k = 0; k < n; k++) {
-    program.wait(0, kPostedSemaphore, k + 1)
-        .transfer({posted(0, static_cast<uint16_t>(k))},
-                  {output(1, 0, 0, static_cast<uint16_t>(k))}, bytes)
-        .inc(0, kDone);
+    program.transfer({posted(0, static_cast<uint16_t>(k))},
+                     {output(1, 0, 0, static_cast<uint16_t>(k))}, bytes);
+    if (!byValue) program.inc(0, kDone);
   }
-  return program.total(kPostedSemaphore, static_cast<uint64_t>(n));
+  return program;
 }
 
 struct Placement {
@@ -70,11 +70,14 @@ INSTANTIATE_TEST_SUITE_P(Placements, EngineMessage,
 
 TEST_P(EngineMessage, ArriveInTheOrderOfTheirNumbers) {
   World world(options(2));
-  // More than the mailbox holds, over several groups.
+  // More than the mailbox holds, over several groups, which go by reference and by value in turn.
   constexpr int kMessages = 50, kGroups = 6;
   constexpr size_t kElements = 33;
-  void* send = world.load(0, sender(kMessages, kElements * 4));
-  void* recv = world.load(1, receiver(kMessages, kElements * 4));
+  void *send[2], *recv[2];
+  for (const int byValue : {0, 1}) {
+    send[byValue] = world.load(0, sender(kMessages, kElements * 4, byValue == 1));
+    recv[byValue] = world.load(1, receiver(kMessages, kElements * 4, byValue == 1));
+  }
   int32_t* in = alloc(world, 0, kMessages * kElements);
   int32_t* out = alloc(world, 1, kMessages * kElements);
   for (uint64_t group = 1; group <= kGroups; group++) {
@@ -86,8 +89,8 @@ TEST_P(EngineMessage, ArriveInTheOrderOfTheirNumbers) {
       sends.inputs.push_back(bind(in + k * kElements, kElements * 4));
       recvs.outputs.push_back(bind(out + (kMessages - 1 - k) * kElements, kElements * 4));
     }
-    ASSERT_EQ(launch(world.comm(0), send, sends, world.stream(0)), ncclSuccess);
-    ASSERT_EQ(launch(world.comm(1), recv, recvs, world.stream(1)), ncclSuccess);
+    ASSERT_EQ(launch(world.comm(0), send[group % 2], sends, world.stream(0)), ncclSuccess);
+    ASSERT_EQ(launch(world.comm(1), recv[group % 2], recvs, world.stream(1)), ncclSuccess);
     ASSERT_EQ(world.sync(1), "");
     ASSERT_EQ(world.sync(0), "");
     for (size_t i = 0; i < kMessages * kElements; i++) {
@@ -109,30 +112,41 @@ TEST_P(EngineMessage, MoreThanAMailboxHoldsInOneGroup) {
     sends.inputs.push_back(bind(in + k, 4));
     recvs.outputs.push_back(bind(out + k, 4));
   }
-  ASSERT_EQ(launch(world.comm(0), world.load(0, sender(kMessages, 4)), sends, world.stream(0)),
-            ncclSuccess);
-  ASSERT_EQ(launch(world.comm(1), world.load(1, receiver(kMessages, 4)), recvs, world.stream(1)),
-            ncclSuccess);
-  EXPECT_EQ(world.sync(0), "");
-  EXPECT_EQ(world.sync(1), "");
-  EXPECT_EQ(vector<int32_t>(out, out + kMessages), vector<int32_t>(in, in + kMessages));
+  for (const bool byValue : {false, true}) {
+    void* send = world.load(0, sender(kMessages, 4, byValue));
+    void* recv = world.load(1, receiver(kMessages, 4, byValue));
+    std::fill(out, out + kMessages, 0);
+    ASSERT_EQ(launch(world.comm(0), send, sends, world.stream(0)), ncclSuccess);
+    ASSERT_EQ(launch(world.comm(1), recv, recvs, world.stream(1)), ncclSuccess);
+    EXPECT_EQ(world.sync(0), "");
+    EXPECT_EQ(world.sync(1), "");
+    EXPECT_EQ(vector<int32_t>(out, out + kMessages), vector<int32_t>(in, in + kMessages));
+  }
 }
 
-TEST_P(EngineMessage, OfAnotherSizeThanExpectedFailsBothSides) {
-  World world(options(2));
-  int32_t* in = alloc(world, 0, 4);
-  int32_t* out = alloc(world, 1, 4);
-  Call sends{{bind(in, 16)}, {}, 3, 0}, recvs{{}, {bind(out, 16)}, 3, 0};
-  recvs.name = "group of 1 receive";
-  ASSERT_EQ(launch(world.comm(0), world.load(0, sender(1, 16)), sends, world.stream(0)),
-            ncclSuccess);
-  ASSERT_EQ(launch(world.comm(1), world.load(1, receiver(1, 12)), recvs, world.stream(1)),
-            ncclSuccess);
-  const std::string expected =
-      "rank 1 receives 12 bytes from rank 0, which sends 16 (group of 1 receive (operation 3), "
-      "message 0)";
-  EXPECT_EQ(world.sync(0), expected);
-  EXPECT_EQ(world.sync(1), expected);
+TEST_P(EngineMessage, OfAnotherSizeThanExpectedFailsTheReceiver) {
+  for (const uint64_t sent : {16, 800}) {
+    for (const uint64_t wanted : {12, 900}) {
+      World world(options(2));
+      int32_t* in = alloc(world, 0, 200);
+      int32_t* out = alloc(world, 1, 225);
+      Call sends{{bind(in, sent)}, {}, 3, 0}, recvs{{}, {bind(out, wanted)}, 3, 0};
+      recvs.name = "group of 1 receive";
+      void* send = world.load(0, sender(1, sent, sent <= NCCOM_VALUE_BYTES));
+      void* recv = world.load(1, receiver(1, wanted, wanted <= NCCOM_VALUE_BYTES));
+      ASSERT_EQ(launch(world.comm(0), send, sends, world.stream(0)), ncclSuccess);
+      ASSERT_EQ(launch(world.comm(1), recv, recvs, world.stream(1)), ncclSuccess);
+      const std::string expected = "rank 1 receives " + std::to_string(wanted) +
+                                   " bytes from rank 0, which sends " + std::to_string(sent) +
+                                   " (group of 1 receive (operation 3), message 0)";
+      EXPECT_EQ(world.sync(1), expected);
+      // Who has sent a value is through with it; but the communicator has failed.
+      if (sent > NCCOM_VALUE_BYTES) {
+        EXPECT_EQ(world.sync(0), expected);
+      }
+      EXPECT_THAT(world.commError(0), HasSubstr(expected));
+    }
+  }
 }
 
 TEST_P(EngineMessage, ForeignBuffersAreReadReducedAndWritten) {

@@ -66,10 +66,23 @@ TEST_F(EngineProgram, EveryIndexIsChecked) {
   EXPECT_THAT(refusal(program().net(true, 1)), HasSubstr("connection 1 of 1"));
   EXPECT_THAT(refusal(program().inc(1, 0), [](auto& head) { head.nSteps = 0; }),
               HasSubstr("step 0 of 0"));
-  EXPECT_THAT(refusal(program().post(1, 0, 1, 0, 4)), HasSubstr("but not number 0"));
-  EXPECT_THAT(refusal(program().block(2).post(1, 0, 0, 0, 4)), HasSubstr("posted 2 times"));
+  EXPECT_THAT(refusal(program().post(1, 1, 0, 4)), HasSubstr("but not number 0"));
+  EXPECT_THAT(refusal(program().block(2).post(1, 0, 0, 4)), HasSubstr("posted 2 times"));
   EXPECT_THAT(refusal(program().transfer({posted(1, 1)}, {output(0)}, 4)),
               HasSubstr("message 1 of rank 1 but not 0"));
+  EXPECT_THAT(refusal(program().post(2, 0, 0, 4)), HasSubstr("rank 2 of 2"));
+  EXPECT_THAT(refusal(program().post(1, 0, 0, 513, true)),
+              HasSubstr("a message of 513 bytes by value: at most 512"));
+  EXPECT_EQ(refusal(program().post(1, 0, 0, 512, true)), "");
+  EXPECT_THAT(refusal(program()
+                          .transfer({posted(1, 1)}, {output(0)}, 4)
+                          .transfer({posted(1, 0)}, {output(0)}, 4)),
+              HasSubstr("message 0 of rank 1 in queue 0 after message 1"));
+  EXPECT_THAT(refusal(program()
+                          .transfer({posted(1, 0)}, {output(0)}, 4)
+                          .queue()
+                          .transfer({posted(1, 1)}, {output(0)}, 4)),
+              HasSubstr("want them in order, in one queue"));
 }
 
 TEST_F(EngineProgram, EveryAddressIsChecked) {

@@ -79,11 +79,11 @@ ProgramBuilder& ProgramBuilder::inc(int rank, uint32_t semaphore, int64_t value)
   return *this;
 }
 
-ProgramBuilder& ProgramBuilder::post(int rank, uint32_t semaphore, int64_t message,
-                                     uint16_t inputIndex, uint64_t bytes) {
+ProgramBuilder& ProgramBuilder::post(int rank, int64_t message, uint16_t inputIndex, uint64_t bytes,
+                                     bool byValue) {
   nccomDesc_v1& desc = add(nccomDescPost);
+  desc.flags = byValue ? NCCOM_POST_VALUE : 0;
   desc.rank = rank;
-  desc.semaphore = semaphore;
   desc.value = message;
   desc.index = inputIndex;
   desc.bytes = bytes;

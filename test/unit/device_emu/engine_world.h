@@ -32,8 +32,8 @@ class ProgramBuilder {
   /// Until `semaphore` >= value + stride * iteration; `from` raises it.
   ProgramBuilder& wait(int from, uint32_t semaphore, int64_t value, int64_t stride = 0);
   ProgramBuilder& inc(int rank, uint32_t semaphore, int64_t value = 1);
-  ProgramBuilder& post(int rank, uint32_t semaphore, int64_t message, uint16_t input,
-                       uint64_t bytes);
+  ProgramBuilder& post(int rank, int64_t message, uint16_t input, uint64_t bytes,
+                       bool byValue = false);
   ProgramBuilder& net(bool send, uint32_t connection);
   ProgramBuilder& total(uint32_t semaphore, uint64_t increments);
   ProgramBuilder& step(const std::string& name);

@@ -55,6 +55,23 @@ TEST(Encd, RaisesWhatItLowered) {
   }
 }
 
+TEST(Encd, RaisesMessagesThatItLowered) {
+  const World world{{2}};
+  std::vector<encTask> tasks(2, test::collective(encOp::SendRecv, 0));
+  for (const uint64_t bytes : {8, 800}) {
+    tasks[0].sends.push_back({1, bytes, static_cast<uint16_t>(tasks[0].sends.size())});
+    tasks[1].recvs.push_back({0, bytes, static_cast<uint16_t>(tasks[1].recvs.size())});
+  }
+  for (const encProgram& program : test::composeAll(world, tasks)) {
+    const encLayout layout = encLayout::of(world.info(program.rank));
+    const auto lowered = encdLower(program, layout);
+    ASSERT_TRUE(lowered.ok()) << lowered.error().message;
+    const auto raised = encdRaise(lowered.value().header(), lowered.value().bytes());
+    ASSERT_TRUE(raised.ok()) << raised.error().message;
+    EXPECT_EQ(raised.value(), expected(program, layout)) << encDump(program);
+  }
+}
+
 TEST(Encd, NamesStepsInTheProgram) {
   const World world;
   const auto programs = test::composeAll(world, test::collective(encOp::AllReduce, 100));

@@ -63,7 +63,10 @@ struct Post {
   size_t launch = 0;
   uint16_t index = 0;
   uint64_t bytes = 0;
+  bool byValue = false, taken = false;
+  Bytes value;
 };
+using Mail = std::map<uint64_t, Post>;  // by number
 
 struct Entry {
   int64_t offset = 0;
@@ -76,6 +79,7 @@ struct Rank {
   size_t running = 0;  // queues
   Bytes scratch;
   std::vector<int64_t> semaphores, bases;
+  std::map<int, uint64_t> posted, received;  // messages of earlier launches, by peer
 };
 
 struct Increment {
@@ -153,6 +157,10 @@ class Machine {
     for (const auto& [semaphore, total] : programOf(rank).totals) {
       state.bases[semaphore] += static_cast<int64_t>(total);
     }
+    for (const encMessage& send : programOf(rank).task.sends)
+      state.posted[send.peer]++;
+    for (const encMessage& recv : programOf(rank).task.recvs)
+      state.received[recv.peer]++;
     state.launch++;
   }
 
@@ -251,14 +259,38 @@ class Machine {
         pending_.push_back({desc.rank, desc.semaphore, desc.value});
         return true;
       case encDescType::Post:
-        posts_[{rank, desc.rank}].push_back({state.launch, desc.index, desc.bytes});
-        pending_.push_back({desc.rank, desc.semaphore, 1});
-        return true;
+        return post(rank, desc);
       case encDescType::NetSend:
       case encDescType::NetRecv:
         return post(rank, program.connections[desc.connection], desc);
     }
     return false;
+  }
+
+  /// false: too many messages have not been read
+  bool post(int rank, const encDesc& desc) {
+    Rank& state = ranks_[rank];
+    Mail& mail = mail_[{rank, desc.rank}];
+    const uint64_t number = state.posted[desc.rank] + static_cast<uint64_t>(desc.value);
+    const uint64_t ahead = encPostedAhead(desc.byValue);
+    if (number >= ahead) {
+      const auto earlier = mail.find(number - ahead);
+      if (earlier == mail.end() || !earlier->second.taken) return false;
+    }
+    Post post{state.launch, desc.index, desc.bytes, desc.byValue, false, {}};
+    if (desc.byValue) {
+      const Place from = buffers(state.launch, rank, encBuffer::Input, desc.index, 0, desc.bytes);
+      if (!error_.empty()) return false;
+      post.value.assign(from.data, from.data + desc.bytes);
+    }
+    if (!mail.emplace(number, std::move(post)).second) error_ = "a message is posted twice";
+    return error_.empty();
+  }
+
+  Post* messageAt(int rank, const encAddress& address) {
+    Mail& mail = mail_[{address.rank, rank}];
+    const auto found = mail.find(ranks_[rank].received[address.rank] + address.index);
+    return found == mail.end() ? nullptr : &found->second;
   }
 
   bool post(int rank, const encConnection& connection, const encDesc& desc) {
@@ -284,6 +316,9 @@ class Machine {
       const Place place = locate(rank, address, iteration, desc.bytes);
       if (place.wait || !error_.empty()) return false;
       destinations.push_back(place.data);
+    }
+    for (const encAddress& address : desc.sources) {
+      if (address.buffer == encBuffer::Posted) messageAt(rank, address)->taken = true;
     }
     const Launch& launch = launches_[ranks_[rank].launch];
     Bytes result(desc.bytes);
@@ -337,15 +372,15 @@ class Machine {
     encBuffer buffer = address.buffer;
     uint16_t index = address.index;
     if (buffer == encBuffer::Posted) {
-      const uint32_t posted = layouts_[rank].semaphore(encPeerSemaphore::Posted, address.rank);
-      const auto& posts = posts_[{address.rank, rank}];
-      const size_t number = static_cast<size_t>(ranks_[rank].bases[posted]) + index;
-      if (number >= posts.size() || posts[number].bytes != bytes) {
-        error_ = "message " + std::to_string(number) + " is not there, or of another size";
+      Post* const message = messageAt(rank, address);
+      if (message == nullptr) return {nullptr, true};
+      if (message->bytes != bytes || message->taken) {
+        error_ = "message " + std::to_string(index) + " is of another size, or was read before";
         return {};
       }
-      launch = posts[number].launch;
-      index = posts[number].index;
+      if (message->byValue) return bounded(message->value, offset, bytes);
+      launch = message->launch;
+      index = message->index;
       buffer = encBuffer::Input;
     } else if (ranks_[address.rank].launch < launch) {
       return {nullptr, true};
@@ -410,7 +445,7 @@ class Machine {
   size_t unfinished_ = 0;
   std::vector<Increment> pending_;
   std::map<std::tuple<int, int, int>, Wire> wires_;
-  std::map<std::pair<int, int>, std::vector<Post>> posts_;
+  std::map<std::pair<int, int>, Mail> mail_;        // {from, to}
   std::map<std::pair<size_t, int>, Bytes> copies_;  // {launch, rank}: INPUT that is given by value
   std::map<std::pair<size_t, int>, std::vector<Bytes>> ended_;
   std::string error_;

@@ -3,7 +3,9 @@
 
 #include <random>
 
+#include "enc/layout.h"
 #include "enc/select.h"
+#include "enc/verify.h"
 #include "test/unit/enc/reference.h"
 
 namespace nccom {
@@ -69,6 +71,63 @@ TEST(Messages, MoreThanFitThePostsOfAPeerGoInWaves) {
   }
   for (uint64_t seed = 0; seed < 20; seed++)
     ASSERT_EQ(run(world, {tasks}, seed), "") << seed;
+}
+
+// Nobody waits for the reader of a short message: its sender ends, and its buffer is rubbish then.
+TEST(Messages, ShortOnesOutliveTheProgramOfTheirSender) {
+  const World world{{2}};
+  std::vector<encTask> sends = emptyGroups(world), recvs = emptyGroups(world);
+  constexpr int kMessages = kMaxPostedValues;
+  for (uint16_t i = 0; i < kMessages; i++) {
+    sends[0].sends.push_back({1, 16, i});
+    recvs[1].recvs.push_back({0, 16, i});
+  }
+  for (uint64_t seed = 0; seed < 20; seed++) {
+    // Rank 1 receives in its second group, so that rank 0 must have ended its first without it.
+    std::vector<test::Launch> launches{
+        test::makeLaunch(world, test::composeAll(world, sends), false),
+        test::makeLaunch(world, test::composeAll(world, recvs), false)};
+    for (const encProgram& program : launches[0].programs) {
+      EXPECT_TRUE(program.totals.empty());
+      EXPECT_FALSE(program.peerInputs);
+    }
+    const auto inputs = launches[0].inputs[0];
+    ASSERT_EQ(test::interpret(world, launches, seed).error, "") << seed;
+    EXPECT_EQ(launches[1].outputs[1], inputs);
+  }
+}
+
+TEST(Messages, TheLastByteDecidesWhetherOneGoesByValue) {
+  const World world{{2}};
+  for (const uint64_t bytes : {uint64_t{0}, kMaxValueBytes, kMaxValueBytes + 1}) {
+    std::vector<encTask> tasks = emptyGroups(world);
+    message(tasks, 0, 1, bytes);
+    const bool byValue = bytes <= kMaxValueBytes;
+    const encOperation operation = test::composeAll(world, tasks);
+    const std::vector<encDesc>& posts = operation[0].queues[0].blocks[0].descs;
+    EXPECT_EQ(posts[0].byValue, byValue) << bytes;
+    EXPECT_EQ(posts.size(), byValue ? 1u : 2u) << bytes;
+    EXPECT_EQ(operation[0].totals.empty(), byValue) << bytes;
+    EXPECT_EQ(operation[1].queues[0].blocks[0].descs.size(), byValue ? 1u : 2u) << bytes;
+    EXPECT_TRUE(operation[1].totals.empty());
+  }
+}
+
+// More than have room: posts wait until the receiver has read earlier ones.
+TEST(Messages, ManyOfBothKindsAreReadLate) {
+  const World world{{2}};
+  for (const uint64_t step : {1, 2, 9}) {
+    std::vector<encTask> tasks = emptyGroups(world);
+    for (uint64_t i = 0; i < 150; i++) {
+      message(tasks, 0, 1, i % step == 0 ? 24 : 600);
+      message(tasks, 1, 0, i % step == 0 ? 700 : 3);
+    }
+    for (uint64_t seed = 0; seed < 10; seed++)
+      ASSERT_EQ(run(world, {tasks, tasks}, seed), "") << step << " seed " << seed;
+    const std::vector<encOperation> twice(2, test::composeAll(world, tasks));
+    const Status status = encVerify(world.info(0), twice);
+    EXPECT_TRUE(status.ok()) << status.error().message;
+  }
 }
 
 // Rank 0 sends twice in one group, rank 1 receives in two groups of its own.

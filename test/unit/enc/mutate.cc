@@ -341,7 +341,7 @@ Said netOffset(encOperation& operation, Random& random) {
 Said post(encOperation& operation, Random& random) {
   return change(operation, random, typed(encDescType::Post), [&](const Spot& spot) {
     encDesc& desc = spot.desc();
-    switch (below(random, 4)) {
+    switch (below(random, 5)) {
       case 0:
         desc.index = static_cast<uint16_t>(desc.index ^ 1);
         break;
@@ -350,6 +350,9 @@ Said post(encOperation& operation, Random& random) {
         break;
       case 2:
         desc.bytes += flip(random) ? uint64_t{4} : -uint64_t{4};
+        break;
+      case 3:
+        desc.byValue = !desc.byValue;
         break;
       default:
         desc.rank = other(random, desc.rank, static_cast<uint64_t>(spot.program->nRanks));

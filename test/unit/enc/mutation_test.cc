@@ -96,7 +96,8 @@ Subject messages(const World& world) {
   std::vector<encTask> tasks(world.rank_n(), test::collective(encOp::SendRecv, 0, ncclInt8));
   for (int from = 0; from < world.rank_n(); from++) {
     for (const int to : {from, (from + 1) % world.rank_n(), (from + 2) % world.rank_n()}) {
-      for (const uint64_t bytes : {40, 600}) {
+      // The long one first: who awaits its reading would else know of the short one's too.
+      for (const uint64_t bytes : {600, 40}) {
         encTask &sender = tasks[from], &receiver = tasks[to];
         sender.sends.push_back({to, bytes, static_cast<uint16_t>(sender.sends.size())});
         receiver.recvs.push_back({from, bytes, static_cast<uint16_t>(receiver.recvs.size())});

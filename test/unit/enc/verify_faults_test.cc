@@ -335,7 +335,7 @@ std::string verdict(const encOperation& operation) {
 }
 
 TEST(VerifyFaults, MessageOfAnotherSize) {
-  for (const uint64_t bytes : {0, 8}) {
+  for (const uint64_t bytes : {0, 8, 800}) {
     encOperation operation = messages(3, bytes);
     find(operation[1], step(encDescType::Transfer, encStep::Pull), 1).desc().bytes = 4;
     if (bytes == 0) operation[1].task.recvs[1].bytes = 4;
@@ -343,23 +343,72 @@ TEST(VerifyFaults, MessageOfAnotherSize) {
   }
 }
 
-TEST(VerifyFaults, MessagePulledBeforeItIsPosted) {
+TEST(VerifyFaults, MessageThatIsNeverPosted) {
   encOperation operation = messages(3, 8);
-  find(operation[1], step(encDescType::Wait, encStep::Pull), 1).desc().value -= 1;
-  EXPECT_THAT(verdict(operation), HasSubstr("message 1 of rank 0 is not known to be posted"));
+  find(operation[0], step(encDescType::Post, encStep::PostSend), 1).drop();
+  EXPECT_THAT(verdict(operation), AllOf(HasSubstr("deadlock"), HasSubstr("POSTED1")));
+}
+
+TEST(VerifyFaults, MessageThatIsNeverRead) {
+  encOperation operation = messages(3, 0);
+  find(operation[1], step(encDescType::Transfer, encStep::Pull), 2).drop();
+  EXPECT_THAT(verdict(operation), HasSubstr("message 2 of rank 0 to rank 1 is never read"));
+}
+
+TEST(VerifyFaults, MessagesReadOutOfOrder) {
+  encOperation operation = messages(2, 8);
+  encDesc& first = find(operation[1], step(encDescType::Transfer, encStep::Pull), 0).desc();
+  encDesc& second = find(operation[1], step(encDescType::Transfer, encStep::Pull), 1).desc();
+  std::swap(first, second);
+  EXPECT_THAT(verdict(operation), HasSubstr("the one before it is not known to be"));
+}
+
+TEST(VerifyFaults, MessageReadTwice) {
+  encOperation operation = messages(2, 8);
+  find(operation[1], step(encDescType::Transfer, encStep::Pull), 1).desc().sources[0].index = 0;
+  EXPECT_THAT(verdict(operation), AnyOf(HasSubstr("read twice"), HasSubstr("program ended")));
 }
 
 TEST(VerifyFaults, TooManyMessagesOutstanding) {
-  encOperation operation = messages(70, 8);
-  find(operation[0], step(encDescType::Wait, encStep::PostSend)).drop();
-  EXPECT_THAT(verdict(operation), HasSubstr("at most 64 may be outstanding"));
+  for (const uint64_t bytes : {8, 800}) {
+    // Rank 0 reads nothing before it has posted everything, and rank 1 the same.
+    std::vector<encTask> tasks(2, test::collective(encOp::SendRecv, 0));
+    for (uint16_t i = 0; i < 70; i++) {
+      for (const int rank : {0, 1}) {
+        tasks[rank].sends.push_back({1 - rank, bytes, i});
+        tasks[rank].recvs.push_back({1 - rank, bytes, i});
+      }
+    }
+    encOperation operation = test::composeAll(World{{2}}, tasks);
+    EXPECT_EQ(verdict(operation), "accepted");
+    for (encProgram& program : operation) {
+      encBlock &posts = program.queues[0].blocks[0], &pulls = program.queues[1].blocks[0];
+      posts.descs.insert(posts.descs.end(), pulls.descs.begin(), pulls.descs.end());
+      program.queues.pop_back();
+    }
+    EXPECT_THAT(verdict(operation), HasSubstr("deadlock"));
+  }
+}
+
+TEST(VerifyFaults, LongMessageByValue) {
+  encOperation operation = messages(3, 513);
+  find(operation[0], step(encDescType::Post, encStep::PostSend), 1).desc().byValue = true;
+  EXPECT_THAT(verdict(operation), HasSubstr("posts 513 bytes by value: at most 512"));
+}
+
+TEST(VerifyFaults, ShortMessageByReferenceThatNobodyAwaits) {
+  encOperation operation = messages(3, 8);
+  operation[0].peerInputs = true;
+  find(operation[0], step(encDescType::Post, encStep::PostSend), 1).desc().byValue = false;
+  EXPECT_THAT(verdict(operation), AnyOf(HasSubstr("after that rank's program ended"),
+                                        HasSubstr("rank 0 ends, but bytes 0 to 8 of its INPUT")));
 }
 
 TEST(VerifyFaults, SenderThatDoesNotWaitForItsReaders) {
-  encOperation operation = messages(3, 8);
+  encOperation operation = messages(3, 800);
   find(operation[0], step(encDescType::Wait, encStep::Sync)).desc().value -= 1;
   EXPECT_THAT(verdict(operation), AnyOf(HasSubstr("after that rank's program ended"),
-                                        HasSubstr("rank 0 ends, but bytes 0 to 8 of its INPUT")));
+                                        HasSubstr("rank 0 ends, but bytes 0 to 800 of its INPUT")));
 }
 
 // No descriptor of a small program can be left out but for some that others imply: of a ring's

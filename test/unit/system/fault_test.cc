@@ -182,6 +182,64 @@ TEST(Messages, GroupsOfOneSideNeedNotBeGroupsOfTheOther) {
     EXPECT_EQ(outcome.status, 0) << outcome.output;
 }
 
+/// Two ranks send each other `kRounds` messages of each size, in both directions.
+int talk(int rank, const ncclUniqueId& id) {
+  constexpr int kRounds = 200;
+  constexpr size_t kMost = 1000;
+  ncclComm_t comm = nullptr;
+  int *sent = nullptr, *got = nullptr;
+  MUST(nccomSetDevice(rank));
+  MUST(ncclCommInitRank(&comm, 2, id, rank));
+  MUST(ncclMemAlloc(reinterpret_cast<void**>(&sent), kMost * sizeof(int)));
+  MUST(ncclMemAlloc(reinterpret_cast<void**>(&got), kMost * sizeof(int)));
+  for (int round = 0; round < kRounds; ++round) {
+    for (const size_t count : {size_t{2}, size_t{128}, size_t{129}, kMost}) {
+      std::iota(sent, sent + count, 1000 * round + rank);
+      const bool grouped = round % 2 == 1;
+      if (grouped) MUST(ncclGroupStart());
+      for (const bool sends : {rank == 0, rank != 0}) {
+        if (sends) MUST(ncclSend(sent, count, ncclInt, 1 - rank, comm, nullptr));
+        if (!sends) MUST(ncclRecv(got, count, ncclInt, 1 - rank, comm, nullptr));
+        if (!grouped) MUST(nccomStreamSynchronize(nullptr));
+      }
+      if (grouped) MUST(ncclGroupEnd());
+      MUST(nccomStreamSynchronize(nullptr));
+      for (size_t i = 0; i < count; ++i) {
+        if (got[i] != 1000 * round + 1 - rank + static_cast<int>(i)) return 1;
+      }
+    }
+  }
+  MUST(ncclCommDestroy(comm));
+  return 0;
+}
+
+TEST(Messages, OfAllSizesGoBackAndForthBetweenProcesses) {
+  Ranks ranks(2, {}, talk);
+  for (const Outcome& outcome : ranks.wait(60))
+    EXPECT_EQ(outcome.status, 0) << outcome.output;
+}
+
+TEST(Messages, AReceiveEndsWithTheDeathOfItsSender) {
+  Ranks ranks(2, {}, [](int rank, const ncclUniqueId& id) {
+    ncclComm_t comm = nullptr;
+    int* buffer = nullptr;
+    MUST(nccomSetDevice(rank));
+    MUST(ncclCommInitRank(&comm, 2, id, rank));
+    MUST(ncclMemAlloc(reinterpret_cast<void**>(&buffer), 4096));
+    if (rank == 0) {
+      usleep(50000);
+      raise(SIGKILL);
+    }
+    MUST(ncclRecv(buffer, 2, ncclInt, 0, comm, nullptr));
+    MUST(nccomStreamSynchronize(nullptr));
+    return 0;
+  });
+  const Outcome outcome = ranks.wait(20)[1];
+  EXPECT_EQ(outcome.status, kFailedStatus);
+  EXPECT_THAT(outcome.output, HasSubstr("rank 0"));
+  EXPECT_LT(outcome.seconds, 10);
+}
+
 TEST(NullStream, IsTheCommunicatorsDevices) {
   Ranks ranks(1, {{"NCCOM_TIMEOUT", "5"}}, [](int, const ncclUniqueId&) {
     constexpr int kRanks = 3;

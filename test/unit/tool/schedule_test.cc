@@ -70,6 +70,7 @@ encDesc descOf(const Json& json) {
   desc.value = valueOf<int64_t>(json, "value");
   desc.stride = valueOf<int64_t>(json, "stride");
   desc.index = valueOf<uint16_t>(json, "index");
+  desc.byValue = valueOf<bool>(json, "byValue");
   desc.connection = valueOf<uint32_t>(json, "connection");
   if (json.contains("net")) desc.net = addressOf(json["net"]);
   return desc;
@@ -125,6 +126,7 @@ const std::vector<Example> kExamples = {
     {"2xtrn1.32xlarge", "8", "all_reduce", "16M", "ring", "max"},
     {"2xtrn1.32xlarge", "8", "alltoall", "1M", "", ""},
     {"2xtrn2.48xlarge", "4", "sendrecv", "3M", "", ""},
+    {"host", "2", "sendrecv", "64", "", ""},
     {"trn1.32xlarge", "8", "broadcast", "1M", "", ""},
     {"host", "5", "gather", "1K", "", ""},
     {"host", "3", "permute_implicit", "1K", "", ""},
