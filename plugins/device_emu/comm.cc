@@ -1,5 +1,6 @@
 #include "plugins/device_emu/comm.h"
 
+#include <algorithm>
 #include <cstring>
 #include <thread>
 
@@ -32,6 +33,10 @@ bool holdsLocks(const Page& page, uint32_t nQueues) {
 
 /// Stands for a buffer that a launch does not have: no launch has one of this size.
 constexpr nccomBufferBinding_v1 kNoBuffer{nullptr, UINT64_MAX};
+
+bool sameBuffer(const nccomBufferBinding_v1& a, const nccomBufferBinding_v1& b) {
+  return a.address == b.address && a.bytes == b.bytes;
+}
 
 unsigned long long number(uint64_t value) {
   return value;
@@ -339,17 +344,14 @@ Op& Comm::freeOp() {
 /// The program of a launch that may run.
 Result<std::shared_ptr<const LoadedProgram>> Comm::checked(void* handle,
                                                            const nccomLaunch_v1& launch) {
-  const auto same = [](const nccomBufferBinding_v1& a, const nccomBufferBinding_v1& b) {
-    return a.address == b.address && a.bytes == b.bytes;
-  };
   const bool isSmall = launch.nInputs <= 1 && launch.nOutputs <= 1;
   const nccomBufferBinding_v1 input = launch.nInputs == 1 ? launch.inputs[0] : kNoBuffer;
   const nccomBufferBinding_v1 output = launch.nOutputs == 1 ? launch.outputs[0] : kNoBuffer;
   const uint64_t memory = runtime_.hbm().epoch();
   const std::lock_guard lock(opsMutex_);
   for (const Checked& known : checked_) {
-    if (known.handle == handle && isSmall && known.memory == memory && same(known.input, input) &&
-        same(known.output, output)) {
+    if (known.handle == handle && isSmall && known.memory == memory &&
+        sameBuffer(known.input, input) && sameBuffer(known.output, output)) {
       return known.program;
     }
   }
@@ -421,19 +423,21 @@ void Comm::showStarted(const Op& op) {
   board.started.store(op.opCount, std::memory_order_relaxed);
 }
 
+void Op::bindAsIs() {
+  const auto asIs = [](const auto& user, std::vector<Bound>& to) {
+    to.clear();
+    for (const nccomBufferBinding_v1& buffer : user)
+      to.push_back({static_cast<std::byte*>(buffer.address), buffer.bytes});
+  };
+  asIs(userInputs, inputs);
+  asIs(userOutputs, outputs);
+  bound = true;
+}
+
 bool Op::repeats(const void* handle, const nccomLaunch_v1& launch, uint64_t memoryNow) const {
   const auto same = [](const std::vector<nccomBufferBinding_v1>& known,
                        const nccomBufferBinding_v1* buffers, uint32_t n) {
-    if (known.size() != n) return false;
-    for (uint32_t i = 0; i < n; i++) {
-      if (known[i].address != buffers[i].address || known[i].bytes != buffers[i].bytes)
-        return false;
-    }
-    return true;
-  };
-  const auto wordsOf = [](const nccomSignature_v1& s) {
-    return std::array{uint64_t{s.kind} << 32 | s.dataType, uint64_t{s.redOp} << 32 | s.root,
-                      uint64_t{s.algorithm}, uint64_t{s.count}};
+    return std::equal(known.begin(), known.end(), buffers, buffers + n, sameBuffer);
   };
   // A collective with a number stays one; names follow from the program and the signature.
   return repeatable.load(std::memory_order_relaxed) && program.get() == handle &&

@@ -2,7 +2,6 @@
 
 #include <array>
 
-#include "plugins/device_emu/addresses.h"
 #include "plugins/device_emu/fold.h"
 #include "plugins/device_emu/kernels.h"
 #include "plugins/device_emu/mail.h"
@@ -10,18 +9,6 @@
 
 namespace nccom::emu {
 namespace {
-
-void bind(Op& op) {
-  if (op.bound) return;
-  const auto asIs = [](const auto& user, std::vector<Bound>& bound) {
-    bound.clear();
-    for (const nccomBufferBinding_v1& buffer : user)
-      bound.push_back({static_cast<std::byte*>(buffer.address), buffer.bytes});
-  };
-  asIs(op.userInputs, op.inputs);
-  asIs(op.userOutputs, op.outputs);
-  op.bound = true;
-}
 
 OpSlot& slotOf(const Peer& peer, const Op& op) {
   return peer.page->slots[op.collective % kSlots];
@@ -134,7 +121,7 @@ Started startExchange(Comm& comm, Op& op) {
   const bool isCollective = op.collective != 0;
   if (isCollective && slotUser(comm, op.collective) != nullptr) return Started::kNo;
   if (!hasRoomForAll(comm, op)) return Started::kNo;
-  bind(op);
+  if (!op.bound) op.bindAsIs();
   if (isCollective) publishCall(comm, op);
   postAll(comm, op);
   comm.showStarted(op);

@@ -90,21 +90,13 @@ class Start {
   }
 
   bool bind() {
-    const auto asIs = [](const std::vector<nccomBufferBinding_v1>& user,
-                         std::vector<Bound>& bound) {
-      bound.clear();
-      for (const auto& buffer : user) {
-        bound.push_back({static_cast<std::byte*>(buffer.address), buffer.bytes});
-      }
-    };
-    asIs(op_.userInputs, op_.inputs);
-    asIs(op_.userOutputs, op_.outputs);
-    op_.bound = false;
+    op_.bindAsIs();
     op_.postedLeft.clear();
     for (const PostedUse& use : op_.program->posted())
       op_.postedLeft.push_back(use.uses);
     const nccomProgram_v1& head = op_.program->head();
     if ((head.peerInputs == 0 && head.peerOutputs == 0) || !comm_.stagesForeign()) return true;
+    op_.bound = false;
     return stage(head.peerInputs == 1, head.peerOutputs != 0);
   }
 

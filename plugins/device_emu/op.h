@@ -53,6 +53,8 @@ struct Op {
   // Uses of each received message that are still to come: LoadedProgram::posted().
   std::vector<uint64_t> postedLeft;
 
+  /// Sets inputs and outputs to the user's buffers.
+  void bindAsIs();
   /// Whether it was the same launch of the same program before, but for its numbers.
   bool repeats(const void* handle, const nccomLaunch_v1& launch, uint64_t memoryNow) const;
 };

@@ -112,12 +112,17 @@ struct alignas(64) OpSlot {
   }
 };
 
+/// All that a signature says.
+inline std::array<uint64_t, 4> wordsOf(const nccomSignature_v1& s) {
+  return {uint64_t{s.kind} << 32 | s.dataType, uint64_t{s.redOp} << 32 | s.root,
+          uint64_t{s.algorithm}, uint64_t{s.count}};
+}
+
 /// Equal for equal signatures; of others it is taken to differ: 64 bits, each of which hangs on all
 /// fields.
 inline uint64_t checkOf(const nccomSignature_v1& s) {
   uint64_t hash = 0;
-  for (const uint64_t word : {uint64_t{s.kind} << 32 | s.dataType, uint64_t{s.redOp} << 32 | s.root,
-                              uint64_t{s.algorithm}, uint64_t{s.count}}) {
+  for (const uint64_t word : wordsOf(s)) {
     hash = (hash ^ word) * 0x9e3779b97f4a7c15ULL;  // 2^64 / golden ratio: spreads small numbers
     hash ^= hash >> 32;
   }

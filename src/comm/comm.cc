@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "comm/bootstrap.h"
-#include "comm/group.h"
 #include "comm/launch.h"
 #include "comm/monitor.h"
 #include "comm/net_links.h"
@@ -146,7 +145,6 @@ Status Communicator::launched(Status status) {
 }
 
 std::optional<Status> Communicator::repeat(const CollectiveCall& call) {
-  if (call.stream == nullptr || groupActive()) return std::nullopt;
   // acquire, as in usable(); the links are there before a communicator is ready
   if (state_.load(std::memory_order_acquire) != CommState::Ready || links_->needed()) {
     return std::nullopt;

@@ -66,7 +66,7 @@ class Communicator {
 
   /// Composes (or finds) the program and queues it. Does not block.
   Status launch(const CollectiveCall& call);
-  /// launch() of a call outside of groups that was checked and launched before; else nothing.
+  /// launch() of a call that was checked and launched before; else nothing. Its stream is not NULL.
   std::optional<Status> repeat(const CollectiveCall& call);
   Status launch(std::span<const MessageCall> calls);
 

@@ -272,10 +272,15 @@ bool Launcher::Known::is(const CollectiveCall& other) const {
          call.redOp == other.redOp && call.redOp < ncclNumOps && call.root == other.root;
 }
 
-Result<const Launcher::Known*> Launcher::know(const CollectiveCall& call, uint64_t preMulScale) {
+const Launcher::Known* Launcher::recall(const CollectiveCall& call) const {
   for (const Known& known : known_) {
     if (known.is(call)) return &known;
   }
+  return nullptr;
+}
+
+Result<const Launcher::Known*> Launcher::know(const CollectiveCall& call, uint64_t preMulScale) {
+  if (const Known* const known = recall(call)) return known;
   const encTask task = taskOf(call);
   const Loaded& loaded = *TRY(find(task));
   const auto bytesOf = [&](encBuffer buffer) {
@@ -313,10 +318,9 @@ Status Launcher::start(const Known& known, void* stream) {
 
 std::optional<Status> Launcher::repeat(const CollectiveCall& call) {
   const std::lock_guard lock(mutex_);
-  for (const Known& known : known_) {
-    if (known.is(call)) return start(known, call.stream);
-  }
-  return std::nullopt;
+  const Known* const known = recall(call);
+  if (known == nullptr) return std::nullopt;
+  return start(*known, call.stream);
 }
 
 bool Launcher::KnownGroup::is(std::span<const MessageCall> others) const {

@@ -93,6 +93,7 @@ class Launcher {
 
   Result<Loaded*> find(const encTask& task);
   Status start(const Known& known, void* stream);
+  const Known* recall(const CollectiveCall& call) const;
   Result<const Known*> know(const CollectiveCall& call, uint64_t preMulScale);
   Result<const KnownGroup*> know(std::span<const MessageCall> calls);
   Result<Loaded> load(const encTask& task);
