@@ -21,9 +21,8 @@ namespace nccom::emu {
 inline constexpr uint64_t kPageMagic = 0x314547415055454eULL;  // "NEUPAGE1"
 inline constexpr uint32_t kPageVersion = 4;
 inline constexpr uint32_t kSlots = 8;  // how many collectives a rank may run ahead of another
-inline constexpr uint32_t kMailEntries = 64;  // messages on their way between two ranks,
-inline constexpr uint32_t kMailValues = 8;    // if they go by value
-inline constexpr size_t kNameBytes = 128;     // of an operation's name, with its NUL
+inline constexpr uint32_t kMailEntries = NCCOM_POSTED, kMailValues = NCCOM_POSTED_VALUES;
+inline constexpr size_t kNameBytes = 128;  // of an operation's name, with its NUL
 inline constexpr size_t kErrorBytes = 2048;
 
 /// A text of `kBytes` that one thread writes while others read it: a seqlock over atomic words.

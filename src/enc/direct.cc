@@ -11,8 +11,8 @@ namespace nccom {
 namespace {
 
 constexpr uint64_t kLine = 64;
-constexpr int kMostShort =
-    16;  // ranks, by choice: what each rank reads of all grows with the square
+// Ranks, by choice: what each reads of all grows with the square.
+constexpr int kMostShort = 16;
 
 // Ranks that tell all others that they are through; more ranks go in rounds, each of which lets
 // everybody run once where ranks share cores. By measurement of 4 and 8 ranks on 2 cores.

@@ -179,7 +179,8 @@ Result<encdProgram> encdLower(const encProgram& program, const encLayout& layout
   header.addresses = static_cast<uint32_t>(place(words, tables.addresses));
   header.totals = static_cast<uint32_t>(place(words, tables.totals));
   header.steps = static_cast<uint32_t>(place(words, stepNameWords()));
-  static_assert(kMaxValueBytes == NCCOM_VALUE_BYTES);
+  static_assert(kMaxValueBytes == NCCOM_VALUE_BYTES && kMaxPosted == NCCOM_POSTED &&
+                kMaxPostedValues == NCCOM_POSTED_VALUES);
   header.peerInputs = program.inputByValue ? 2 : program.peerInputs ? 1 : 0;
   header.peerOutputs = program.peerOutputs ? 1 : 0;
   const uint64_t bytes = words.size() * sizeof(uint64_t);

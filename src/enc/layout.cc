@@ -97,7 +97,7 @@ encPipeMap encLayout::pipe(encPipeKind kind, int index) const {
 encPipeMap encLayout::peerPipe(int peer) const {
   encPipeMap map;
   map.isPeer = true;
-  map.semaphores = semaphore(encPeerSemaphore{}, peer);
+  map.semaphores = semaphore(encPeerSemaphore{}, peer);  // the first of them
   map.channel = kP2pChannel;
   map.slotBytes = p2pSlotBytes;
   map.receiveSlots = p2pReceiveSlot(peer, 0);

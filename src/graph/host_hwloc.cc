@@ -228,12 +228,9 @@ Result<ncclXml> hostTopoGetXml(int nDevices, const std::string& other, HostUnit 
     return fail(ncclInvalidArgument, "%d host devices, expected 0 to %d", nDevices,
                 kMaxHostDevices);
   }
-  hwloc_topology_t topology = TRY(thisMachine());
-  Topology loaded;
-  if (nics || !other.empty()) {
-    loaded = TRY(loadTopology(other, nics));
-    topology = loaded.get();
-  }
+  const bool isKnown = !nics && other.empty();
+  const Topology loaded = isKnown ? Topology() : TRY(loadTopology(other, nics));
+  hwloc_topology_t topology = isKnown ? TRY(thisMachine()) : loaded.get();
   const std::vector<hwloc_obj_t> cores = unitsOf(topology, unit);
   if (cores.empty() || hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE) < 1) {
     return fail(ncclSystemError, "hwloc sees no core or no memory on this machine");

@@ -149,7 +149,7 @@ Result<ncclXml> neuronTopoGetXml(const NeuronPlatform& platform, int lnc, int el
 /// @param nDevices   number of devices, dealt over the units in turn; 0: one a unit
 /// @param other      hwloc's description of another machine, its XML or a synthetic one
 ///                   ("numa:2 core:4 pu:2"); empty: this one
-/// @param nics       whether to look for network cards: that takes a hundred times as long
+/// @param nics       whether to look for network cards: that takes ten times as long
 /// @error ncclInvalidArgument  negative, or more devices than bus ids; a bad description
 /// @error ncclSystemError      hwloc cannot read the machine
 Result<ncclXml> hostTopoGetXml(int nDevices, const std::string& other = "",

@@ -26,6 +26,9 @@ extern "C" {
 #define NCCOM_PROGRAM_MAGIC 0x4d474f5250434e43ULL /* "CNCPROGM" */
 #define NCCOM_PROGRAM_VERSION 3
 #define NCCOM_VALUE_BYTES 512 /* of an input or a message that is given by value */
+/* Messages from one rank to another that have not been read: a post waits for room. */
+#define NCCOM_POSTED 64
+#define NCCOM_POSTED_VALUES 8 /* by value */
 #define NCCOM_MAX_QUEUES 64   /* 32 channels, each with a second queue that posts its receives */
 
 typedef enum {
@@ -50,8 +53,8 @@ typedef enum {
   nccomDescWait = 1,     /* until own semaphore >= base + value */
   nccomDescInc = 2,      /* semaphore of `rank` += value; releases all that this queue did before */
   nccomDescPost = 3,    /* tell `rank` where inputs[index] is: its message number `value` from us in
-                           this launch (0-based). Waits while too many of the messages to that rank
-                           have not been read */
+                           this launch (0-based). Waits until message number - NCCOM_POSTED (by
+                           value: - NCCOM_POSTED_VALUES) has been read */
   nccomDescNetSend = 4, /* host index of `connection` += 1: its next entry may be sent */
   nccomDescNetRecv = 5  /* host index of `connection` += 1: its next entry may be received into */
 } nccomDescType_t;
@@ -110,10 +113,10 @@ typedef struct {
   uint32_t nQueues, nBlocks, nDescs, nAddresses, nTotals, nSteps;
   uint32_t queues, blocks, descs, addresses, totals; /* offsets of the tables, 8-byte aligned */
   uint32_t steps;       /* offset of nSteps names of 32 bytes, NUL-terminated */
-  uint32_t peerInputs;  /* 1: other ranks read this rank's INPUT, or what it posts
-                           by reference; 2: they read a
-                           copy of inputs[0], of at most NCCOM_VALUE_BYTES, that the device makes at
-                           the launch and keeps until all ranks have started a later collective */
+  uint32_t peerInputs;  /* 1: other ranks read this rank's INPUT, or what it posts by reference; 2:
+                           they read a copy of inputs[0], of at most NCCOM_VALUE_BYTES, that the
+                           device makes at the launch and keeps until all ranks have started a later
+                           collective */
   uint32_t peerOutputs; /* 1: other ranks write this rank's OUTPUT */
 } nccomProgram_v1;
 

@@ -172,28 +172,39 @@ std::string allReduceForEver(const Ranks& ranks, int nRanks) {
   }
 }
 
+/// Four processes, each of which says at the end of its traffic whether the text is what it
+/// expects; rank 2 is to be the victim, and traffic is under way.
+template <class Expects>
+vector<std::unique_ptr<Child>> inTraffic(Shared& shared, const WorldOptions& options,
+                                         Expects expects) {
+  vector<std::unique_ptr<Child>> children;
+  for (int r = 0; r < 4; r++) {
+    children.push_back(std::make_unique<Child>([&shared, options, expects, r] {
+      const Ranks ranks(shared, options, r, 1);
+      if (!ranks.ok()) return false;
+      shared.step.fetch_add(1);
+      const std::string text = allReduceForEver(ranks, 4);
+      shared.done.fetch_add(1);
+      if (expects(text, "pid " + std::to_string(shared.victim.load()))) return true;
+      fprintf(stderr, "%s\n", text.c_str());
+      return false;
+    }));
+  }
+  shared.victim.store(children[2]->pid());
+  EXPECT_TRUE(await(shared.step, 4));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  return children;
+}
+
 TEST(EngineProcesses, AStoppedProcessIsNamedByThoseWhoWaitInVain) {
   const auto shared = Shared::make();
   WorldOptions options;
   options.nRanks = 4;
   options.timeoutMs = 500;
-  vector<std::unique_ptr<Child>> children;
-  for (int r = 0; r < 4; r++) {
-    children.push_back(std::make_unique<Child>([&, r] {
-      const Ranks ranks(*shared, options, r, 1);
-      if (!ranks.ok()) return false;
-      shared->step.fetch_add(1);
-      const std::string text = allReduceForEver(ranks, 4);
-      shared->done.fetch_add(1);
-      const std::string who = "pid " + std::to_string(shared->victim.load());
-      if (text.find("; " + who + " (rank 2) is stopped") != std::string::npos) return true;
-      fprintf(stderr, "%s\n", text.c_str());
-      return false;
-    }));
-  }
-  shared->victim.store(children[2]->pid());
-  ASSERT_TRUE(await(shared->step, 4));
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  const auto children =
+      inTraffic(*shared, options, [](const std::string& text, const std::string& who) {
+        return text.find("; " + who + " (rank 2) is stopped") != std::string::npos;
+      });
   children[2]->signal(SIGSTOP);
   ASSERT_TRUE(await(shared->done, 3));
   for (const int r : {0, 1, 3})
@@ -205,20 +216,10 @@ TEST(EngineProcesses, AKilledProcessIsNamedWithinASecond) {
   const auto shared = Shared::make();
   WorldOptions options;
   options.nRanks = 4;
-  vector<std::unique_ptr<Child>> children;
-  for (int r = 0; r < 4; r++) {
-    children.push_back(std::make_unique<Child>([&, r] {
-      const Ranks ranks(*shared, options, r, 1);
-      if (!ranks.ok()) return false;
-      shared->step.fetch_add(1);
-      const std::string text = allReduceForEver(ranks, 4);
-      shared->done.fetch_add(1);
-      return text == "rank 2 (pid " + std::to_string(shared->victim.load()) + ") of this host died";
-    }));
-  }
-  shared->victim.store(children[2]->pid());
-  ASSERT_TRUE(await(shared->step, 4));
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  const auto children =
+      inTraffic(*shared, options, [](const std::string& text, const std::string& who) {
+        return text == "rank 2 (" + who + ") of this host died";
+      });
   children[2]->signal(SIGKILL);
   const auto killed = steady_clock::now();
   ASSERT_TRUE(await(shared->done, 3));
