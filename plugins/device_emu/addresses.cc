@@ -16,6 +16,7 @@ unsigned long long number(uint64_t value) {
 Found spotOf(Comm& comm, const Op& op, const Peer& peer, const Place& place, uint64_t offset,
              Spot& spot) {
   if (peer.sameProcess()) {
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): numbers are what ranks publish
     spot = {reinterpret_cast<std::byte*>(place.address) + offset, 0, 0};
     return Found::kYes;
   }
@@ -49,8 +50,15 @@ Found findOwn(const Op& op, const nccomAddress_v1& address, uint64_t offset, std
   return Found::kYes;
 }
 
-Found findPublished(Comm& comm, const Op& op, QueueRun& run, const Peer& peer,
-                    const nccomAddress_v1& address, uint64_t offset, uint64_t bytes, Spot& spot) {
+/// Bytes from an offset on.
+struct Stretch {
+  uint64_t offset, bytes;
+};
+
+Found findPublished(const RunningQueue& queue, const Peer& peer, const nccomAddress_v1& address,
+                    Stretch wanted, Spot& spot) {
+  const auto& [comm, op, run] = queue;
+  const auto [offset, bytes] = wanted;
   OpSlot& slot = peer.page->slots[op.collective % kSlots];
   // acquire, pairs with the release of the owner's publish()
   if (slot.sequence.load(std::memory_order_acquire) != op.collective &&
@@ -73,8 +81,9 @@ Found findPublished(Comm& comm, const Op& op, QueueRun& run, const Peer& peer,
   return spotOf(comm, op, peer, place, offset, spot);
 }
 
-Found findPosted(Comm& comm, const Op& op, QueueRun& run, const Peer& peer,
-                 const nccomAddress_v1& address, uint64_t offset, Spot& spot) {
+Found findPosted(const RunningQueue& queue, const Peer& peer, const nccomAddress_v1& address,
+                 uint64_t offset, Spot& spot) {
+  const auto& [comm, op, run] = queue;
   const Mail mail = incoming(comm, peer.rank, address.index);
   // acquire, pairs with postMail()
   if (mail.entry->posted.load(std::memory_order_acquire) < mail.number &&
@@ -125,20 +134,21 @@ void unpark(QueueRun& run) {
   run.kind.store(WaitKind::kNone, std::memory_order_relaxed);
 }
 
-Found findSpot(Comm& comm, const Op& op, QueueRun& run, const nccomAddress_v1& address,
-               uint64_t iteration, uint64_t bytes, Spot& spot) {
+Found findSpot(const RunningQueue& queue, const nccomAddress_v1& address, uint64_t iteration,
+               uint64_t bytes, Spot& spot) {
+  Comm& comm = queue.comm;
   const auto offset =
       static_cast<uint64_t>(address.offset + address.stride * static_cast<int64_t>(iteration));
   const Peer& peer = *comm.peer(address.rank);
   if (address.buffer == nccomBufferPosted) {
-    return findPosted(comm, op, run, peer, address, offset, spot);
+    return findPosted(queue, peer, address, offset, spot);
   }
-  if (address.rank == comm.rank()) return findOwn(op, address, offset, comm.scratch(), spot);
+  if (address.rank == comm.rank()) return findOwn(queue.op, address, offset, comm.scratch(), spot);
   if (address.buffer == nccomBufferScratch) {
     spot = {peer.scratch + offset, 0, 0};
     return Found::kYes;
   }
-  return findPublished(comm, op, run, peer, address, offset, bytes, spot);
+  return findPublished(queue, peer, address, {offset, bytes}, spot);
 }
 
 bool sameCall(Comm& comm, const Op& op, const Peer& peer, const OpSlot& slot) {

@@ -22,9 +22,16 @@ bool park(QueueRun& run, WaitKind kind, int32_t rank, const std::atomic<uint64_t
 /// The wait is over.
 void unpark(QueueRun& run);
 
+/// A queue of an operation; whoever uses it holds its lock.
+struct RunningQueue {
+  Comm& comm;
+  const Op& op;
+  QueueRun& run;
+};
+
 /// The place of `bytes` at `address` in iteration `iteration`.
-Found findSpot(Comm& comm, const Op& op, QueueRun& run, const nccomAddress_v1& address,
-               uint64_t iteration, uint64_t bytes, Spot& spot);
+Found findSpot(const RunningQueue& queue, const nccomAddress_v1& address, uint64_t iteration,
+               uint64_t bytes, Spot& spot);
 
 /// Whether the operation that `peer` has published as number `op.collective` is the same as ours;
 /// fails the communicator if not.

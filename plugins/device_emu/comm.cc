@@ -126,10 +126,17 @@ void Comm::leave() {
 Comm::~Comm() {
   if (page_ == nullptr) return;
   Remains remains{page_, {page_, scratch_, mailboxes_}, {}};
+  for (const Bound& block : rooms_)
+    remains.blocks.push_back(block.base);
   for (const Peer& peer : peers_) {
     if (peer.rank != rank()) remains.users.emplace_back(peer.rank, peer.process);
   }
   runtime_.bury(std::move(remains));
+}
+
+bool Comm::spansProcesses() const {
+  return std::any_of(peers_.begin(), peers_.end(),
+                     [](const Peer& peer) { return !peer.sameProcess(); });
 }
 
 bool Comm::stagesForeign() const {
@@ -242,9 +249,39 @@ void Comm::checkPeers() {
   }
 }
 
+// ---- room for copies ----------------------------------------------------------------------------
+
+constexpr size_t kRoomsKept = 4;  // INPUT and OUTPUT of an operation, and of one like it
+
+Result<Bound> Comm::room(uint64_t bytes) {
+  const auto fits = std::find_if(rooms_.begin(), rooms_.end(),
+                                 [bytes](const Bound& block) { return block.bytes >= bytes; });
+  if (fits != rooms_.end()) {
+    const Bound block = *fits;
+    rooms_.erase(fits);
+    return block;
+  }
+  auto fresh = runtime_.hbm().alloc(bytes);
+  if (!fresh.ok()) {
+    for (const Bound& block : std::exchange(rooms_, {}))
+      (void)runtime_.hbm().free(block.base);
+    fresh = runtime_.hbm().alloc(bytes);
+  }
+  if (!fresh.ok()) return fresh.error();
+  return Bound{static_cast<std::byte*>(fresh.value()), bytes};
+}
+
+void Comm::giveBack(const Bound& block) {
+  const auto bySize = [](const Bound& a, const Bound& b) { return a.bytes < b.bytes; };
+  rooms_.insert(std::upper_bound(rooms_.begin(), rooms_.end(), block, bySize), block);
+  if (rooms_.size() <= kRoomsKept) return;
+  (void)runtime_.hbm().free(rooms_.front().base);
+  rooms_.erase(rooms_.begin());
+}
+
 // ---- operations ---------------------------------------------------------------------------------
 
-Result<void*> Comm::load(const nccomProgram_v1& program) {
+Result<void*> Comm::load(const nccomProgram_v1& program, const nccomProgram_v1* staged) {
   ProgramLimits limits;
   limits.rank = rank();
   limits.nConnections = config_.nConnections;
@@ -256,8 +293,12 @@ Result<void*> Comm::load(const nccomProgram_v1& program) {
                                                       peer.page->nSemaphores};
     }
   }
-  std::shared_ptr<const LoadedProgram> loaded = EMU_TRY(LoadedProgram::load(program, limits));
-  void* const handle = const_cast<LoadedProgram*>(loaded.get());  // opaque to the host
+  std::shared_ptr<LoadedProgram> loaded = EMU_TRY(LoadedProgram::load(program, limits));
+  if (staged != nullptr) {
+    std::unique_ptr<LoadedProgram> other = EMU_TRY(LoadedProgram::load(*staged, limits));
+    EMU_TRY(loaded->setStaged(std::move(other)));
+  }
+  void* const handle = loaded.get();  // opaque to the host
   const std::lock_guard lock(opsMutex_);
   programs_.emplace(handle, std::move(loaded));
   return handle;
@@ -267,7 +308,7 @@ Status Comm::unload(void* handle) {
   const std::lock_guard lock(opsMutex_);
   checked_ = {};
   for (const auto& op : ops_) {
-    if (op->program.get() == handle) op->repeatable.store(false, std::memory_order_relaxed);
+    if (op->launched.get() == handle) op->repeatable.store(false, std::memory_order_relaxed);
   }
   if (programs_.erase(handle) == 1) return Ok{};
   return fail(ncclInvalidArgument, "rank %d: no program %p is loaded", rank(), handle);
@@ -360,7 +401,9 @@ Result<std::shared_ptr<const LoadedProgram>> Comm::checked(void* handle,
     return fail(ncclInvalidArgument, "rank %d: no program %p is loaded", rank(), handle);
   }
   if (!connected()) return fail(ncclInvalidUsage, "rank %d: launch before connect", rank());
-  EMU_TRY(checkLaunch(*found->second, launch));
+  const LoadedProgram& program = *found->second;
+  EMU_TRY(checkLaunch(program, launch));
+  if (program.staged() != nullptr) EMU_TRY(checkLaunch(*program.staged(), launch));
   if (isSmall) {
     checked_[nextChecked_++ % checked_.size()] = {handle, found->second, input, output, memory};
   }
@@ -376,7 +419,8 @@ Result<Op*> Comm::prepare(void* handle, const nccomLaunch_v1& launch) {
   op.content = contents_.fetch_add(1, std::memory_order_relaxed) + 1;
   op.memory = memory;
   op.bound = false;
-  op.program = std::move(program);
+  op.launched = std::move(program);
+  op.program = op.launched.get();
   op.published = op.posted = false;
   op.opCount = launch.opCount;
   op.collective = launch.collective;
@@ -400,6 +444,7 @@ Op* Comm::repeat(const void* handle, const nccomLaunch_v1& launch) {
   Op* const op = freeOps.back();
   if (!op->repeats(handle, launch, runtime_.hbm().epoch())) return nullptr;
   freeOps.pop_back();
+  op->program = op->launched.get();
   op->published = op->posted = false;
   op->opCount = launch.opCount;
   op->collective = launch.collective;
@@ -440,7 +485,7 @@ bool Op::repeats(const void* handle, const nccomLaunch_v1& launch, uint64_t memo
     return std::equal(known.begin(), known.end(), buffers, buffers + n, sameBuffer);
   };
   // A collective with a number stays one; names follow from the program and the signature.
-  return repeatable.load(std::memory_order_relaxed) && program.get() == handle &&
+  return repeatable.load(std::memory_order_relaxed) && launched.get() == handle &&
          memory == memoryNow && (collective != 0) == (launch.collective != 0) &&
          scale == launch.scale && divisor == launch.divisor &&
          wordsOf(signature) == wordsOf(launch.signature) &&

@@ -77,14 +77,15 @@ class Comm {
   void leave();
 
   /// A program's handle.
-  Result<void*> load(const nccomProgram_v1& program);
+  /// @param staged  null: none; see LoadedProgram::staged()
+  Result<void*> load(const nccomProgram_v1& program, const nccomProgram_v1* staged);
   /// Forgets the handle; operations that use the program keep it.
   Status unload(void* handle);
   /// An operation ready to be appended, checked against its program.
-  Result<Op*> prepare(void* program, const nccomLaunch_v1& launch);
+  Result<Op*> prepare(void* handle, const nccomLaunch_v1& launch);
   /// The last operation that ended, if it is the same but for its numbers; null: it is not. With
   /// the schedule's mutex held.
-  Op* repeat(const void* program, const nccomLaunch_v1& launch);
+  Op* repeat(const void* handle, const nccomLaunch_v1& launch);
   /// For reports of any rank of the host. With the schedule's mutex held.
   void showLaunched(const Op& op);
   /// The same, when it starts.
@@ -111,6 +112,8 @@ class Comm {
     return peerOf_.empty() ? nullptr : peerOf_[static_cast<size_t>(rank)];
   }
   uint32_t localRank() const { return localRank_; }
+  /// Whether ranks of this host are in several processes.
+  bool spansProcesses() const;
   /// Whether a peer needs our buffers in the HBM. All peers have attached.
   bool stagesForeign() const;
 
@@ -152,6 +155,10 @@ class Comm {
   std::vector<uint64_t> base;  // of own semaphores: what earlier operations have counted
   // Queue + 1 that waits for a semaphore: who raises it inside this process goes on there.
   std::vector<std::atomic<uint32_t>> parked;
+  /// Device memory of at least so many bytes, that was touched before if there is such: the first
+  /// touch of a page costs far more than a copy of it. Guarded by control, as giveBack() is.
+  Result<Bound> room(uint64_t bytes);
+  void giveBack(const Bound& block);
   uint64_t freeUntil = 0;  // collectives up to here may overwrite their slot; guarded by control
 
   // Op::content of what the page shows; of the slots and of what has started, guarded as the start
@@ -213,6 +220,8 @@ class Comm {
   std::mutex outside_;
   bool left_ = false;
   bool told_ = false;  // the host knows of the failure; guarded by outside_
+
+  std::vector<Bound> rooms_;  // not in use, the smallest first
 
   std::mutex opsMutex_;  // guards ops_ and programs_
   std::vector<std::unique_ptr<Op>> ops_;

@@ -41,6 +41,7 @@ void Executor::run() {
   const nccomQueue_v1& queue = program.queues()[queue_];
   while (run_.block < queue.nBlocks) {
     const nccomBlock_v1& block = program.blocks()[queue.firstBlock + run_.block];
+    repeat_ = block.repeat;
     while (run_.desc < block.nDescs) {
       if (comm_.failed()) return;
       const nccomDesc_v1& desc = program.descs()[block.firstDesc + run_.desc];
@@ -166,7 +167,7 @@ bool Executor::locate(const nccomDesc_v1& desc, bool& foreign) {
       desc.firstAddress, size_t{desc.nSources} + desc.nDestinations);
   for (uint32_t k = 0; k < addresses.size(); k++) {
     Spot& spot = k < desc.nSources ? context_.sources[k] : context_.destinations[k - desc.nSources];
-    if (findSpot(comm_, *op_, run_, addresses[k], run_.iteration, desc.bytes, spot) !=
+    if (findSpot({comm_, *op_, run_}, addresses[k], run_.iteration, desc.bytes, spot) !=
         Found::kYes) {
       return false;
     }
@@ -248,8 +249,17 @@ bool Executor::check(const Status& status) {
 
 void Executor::compute(const nccomDesc_v1& desc, const void* const* sources,
                        void* const* destinations, uint64_t bytes) {
-  foldTransfer(*op_, desc, sources, destinations, bytes,
-               engine_.streams(desc.bytes * desc.nDestinations));
+  foldTransfer(*op_, desc, sources, destinations, bytes, engine_.streams(writtenBy(desc)));
+}
+
+/// Bytes that are written before the first of them is likely to be read: where a block goes through
+/// our OUTPUT, and that is all it writes with this, those of all its iterations.
+uint64_t Executor::writtenBy(const nccomDesc_v1& desc) const {
+  const uint64_t bytes = desc.bytes * desc.nDestinations;
+  if (repeat_ == 1 || desc.nDestinations != 1) return bytes;
+  const nccomAddress_v1& to = op_->program->addresses()[desc.firstAddress + desc.nSources];
+  const bool ours = to.rank == comm_.rank() && to.buffer == nccomBufferOutput;
+  return ours && to.stride != 0 ? bytes * repeat_ : bytes;
 }
 
 void Executor::take(const nccomDesc_v1& desc) {

@@ -35,6 +35,7 @@ class Executor {
   bool check(const Status& status);
   void compute(const nccomDesc_v1& desc, const void* const* sources, void* const* destinations,
                uint64_t bytes);
+  uint64_t writtenBy(const nccomDesc_v1& desc) const;
   void take(const nccomDesc_v1& desc);
   void takeOne(const nccomAddress_v1& address);
   void net(const nccomDesc_v1& desc);
@@ -45,6 +46,7 @@ class Executor {
   QueueRun& run_;
   const uint32_t queue_;
   Op* op_ = nullptr;
+  uint64_t repeat_ = 1;  // of the current block
 };
 
 }  // namespace nccom::emu

@@ -23,15 +23,16 @@ struct Bound {
 /// Copy of user memory in the HBM, for ranks of other processes that cannot reach the original.
 struct Staged {
   std::byte* user;
-  std::byte* copy;
   uint64_t bytes;
+  Bound copy;  // may have more
 };
 
 // Reused by its communicator: nothing is allocated once its vectors have grown.
 struct Op {
   Comm* comm = nullptr;
   Stream* stream = nullptr;
-  std::shared_ptr<const LoadedProgram> program;
+  std::shared_ptr<const LoadedProgram> launched;
+  const LoadedProgram* program = nullptr;  // that runs: it, or what is staged in its place
   uint64_t opCount = 0, collective = 0;
   // A number for all that is below, up to `name`, and the program: changes with it. 0: not yet
   // known. What was shown of it once need not be shown again.

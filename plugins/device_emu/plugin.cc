@@ -126,7 +126,7 @@ ncclResult_t streamDestroy(void* context, void* handle) {
   return guard(context, [&](Runtime& runtime) -> Status {
     EMU_TRY(needed(handle, "the stream"));
     Stream& stream = *EMU_TRY(streamOf(runtime, handle, 0));
-    const Status last = synchronize(runtime, stream);
+    Status last = synchronize(runtime, stream);
     EMU_TRY(runtime.schedule().destroyStream(&stream));
     return last;
   });
@@ -244,7 +244,7 @@ ncclResult_t commConnect(void* handle, const nccomDeviceHandle_v1* handles, cons
   return guardComm(handle, [&](Comm& comm) -> Status {
     EMU_TRY(needed(handles, "handles"));
     EMU_TRY(needed(sameHost, "sameHost"));
-    constexpr int64_t kDayMs = 24 * 3600 * 1000;
+    constexpr int64_t kDayMs = int64_t{24} * 3600 * 1000;
     const int64_t ms = std::clamp<int64_t>(deadlineMs, 0, kDayMs);
     return comm.connect(handles, sameHost, Clock::now() + std::chrono::milliseconds(ms));
   });
@@ -327,11 +327,12 @@ ncclResult_t commDestroy(void* handle) {
   return guardComm(handle, [](Comm& comm) { return comm.runtime().destroyComm(comm); });
 }
 
-ncclResult_t programLoad(void* handle, const nccomProgram_v1* program, void** loaded) {
+ncclResult_t programLoad(void* handle, const nccomProgram_v1* program,
+                         const nccomProgram_v1* staged, void** loaded) {
   return guardComm(handle, [&](Comm& comm) -> Status {
     EMU_TRY(needed(program, "program"));
     EMU_TRY(needed(loaded, "loaded"));
-    *loaded = EMU_TRY(comm.load(*program));
+    *loaded = EMU_TRY(comm.load(*program, staged));
     return Ok{};
   });
 }
@@ -361,6 +362,7 @@ ncclResult_t launch(void* handle, void* loaded, const nccomLaunch_v1* launch, vo
 }  // namespace nccom::emu
 
 extern "C" {
+// NOLINTNEXTLINE(readability-identifier-naming): the ABI's name
 [[gnu::visibility("default")]] extern const nccomDevice_v1 nccomDevicePlugin_v1;
 const nccomDevice_v1 nccomDevicePlugin_v1 = {
     .name = "emu",

@@ -398,4 +398,13 @@ size_t LoadedProgram::postedAt(int32_t rank, uint16_t index) const {
   return static_cast<size_t>(found - posted_.begin());
 }
 
+Status LoadedProgram::setStaged(std::unique_ptr<const LoadedProgram> staged) {
+  if (staged->namesPeers() || staged->head().peerInputs != 0 || staged->head().peerOutputs != 0) {
+    return fail(ncclInvalidArgument,
+                "program for buffers that others cannot map: it uses those of other ranks");
+  }
+  staged_ = std::move(staged);
+  return Ok{};
+}
+
 }  // namespace nccom::emu

@@ -35,7 +35,7 @@ struct PostedUse {
   uint64_t bytes;
 };
 
-// A copy of the caller's block. Immutable.
+// A copy of the caller's block. Immutable once loaded.
 class LoadedProgram {
  public:
   /// @error ncclInvalidArgument  anything in it is out of range; the text says what
@@ -83,6 +83,11 @@ class LoadedProgram {
   uint64_t volume() const { return volume_; }
   uint64_t elementBytes() const { return elementBytes_; }
 
+  /// What runs in its place where ranks give buffers that others cannot map; null: itself does.
+  const LoadedProgram* staged() const { return staged_.get(); }
+  /// @error ncclInvalidArgument  it uses buffers of others, too
+  Status setStaged(std::unique_ptr<const LoadedProgram> staged);
+
  private:
   class Checker;
   LoadedProgram() = default;
@@ -106,6 +111,7 @@ class LoadedProgram {
   bool namesPeers_ = false;
   uint64_t volume_ = 0;
   uint64_t elementBytes_ = 1;
+  std::unique_ptr<const LoadedProgram> staged_;
 };
 
 }  // namespace nccom::emu

@@ -191,7 +191,8 @@ void Schedule::cancel(Comm& comm, const Error& error) {
       if (item.op == &op) item.op = nullptr;
     }
     queued_--;
-    op.program.reset();
+    op.launched.reset();
+    op.program = nullptr;
     comm.freeOps.push_back(&op);
     advance(stream);
   }

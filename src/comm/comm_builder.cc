@@ -290,8 +290,9 @@ Status CommBuilder::openLinks() {
   comm->links_ = std::make_unique<NetLinks>(std::move(setup));
   if (nNodes_ > 1) TRY(comm->links_->connect(ringConnections()));
   const std::lock_guard lock(comm->mutex_);
-  comm->launcher_ = std::make_unique<Launcher>(comm->info_, process_.device(), comm->device(),
-                                               *comm->device_, *comm->links_);
+  comm->launcher_ =
+      std::make_unique<Launcher>(comm->info_, process_.device(), comm->device(), *comm->device_,
+                                 *comm->links_, hasOtherProcess(comm->peers_, comm->rank()));
   return Ok{};
 }
 

@@ -9,6 +9,7 @@
 #include "enc/buffers.h"
 #include "enc/encd.h"
 #include "enc/select.h"
+#include "enc/staged.h"
 #include "misc/datatype.h"
 #include "misc/log.h"
 
@@ -130,13 +131,14 @@ uint64_t launchScaleOf(const void* scalar, ncclDataType_t type) {
 }
 
 Launcher::Launcher(const enc_comm_info& info, Device& memory, int deviceNumber, DeviceComm& device,
-                   NetLinks& links)
+                   NetLinks& links, bool manyProcesses)
     : info_(info),
       layout_(encLayout::of(info)),
       memory_(memory),
       deviceNumber_(deviceNumber),
       device_(device),
       links_(links),
+      manyProcesses_(manyProcesses),
       called_(kRemembered) {}
 
 Launcher::~Launcher() {
@@ -173,7 +175,13 @@ Result<Launcher::Loaded> Launcher::load(const encTask& task) {
   Loaded loaded;
   const encProgram program = TRY(encCompose(info_, task));
   const encdProgram lowered = TRY(encdLower(program, layout_));
-  loaded.handle = TRY(device_.programLoad(lowered.header()));
+  if (manyProcesses_ && encHasStaged(program)) {
+    const encProgram composed = TRY(encComposeStaged(info_, task));
+    const encdProgram staged = TRY(encdLower(composed, layout_));
+    loaded.handle = TRY(device_.programLoad(lowered.header(), staged.header()));
+  } else {
+    loaded.handle = TRY(device_.programLoad(lowered.header()));
+  }
   loaded.name = std::make_shared<const std::string>(nameOf(task));
   loaded.connections = program.connections;
   loaded.network = netOperationsOf(program, *loaded.name, tagOf(task));

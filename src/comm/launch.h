@@ -38,8 +38,9 @@ class Launcher {
   /// All must outlive the launcher.
   /// @param memory      where staging buffers come from
   /// @param deviceNumber  that they belong to
+  /// @param manyProcesses  ranks of this host may be in other processes
   Launcher(const enc_comm_info& info, Device& memory, int deviceNumber, DeviceComm& device,
-           NetLinks& links);
+           NetLinks& links, bool manyProcesses);
   ~Launcher();
   Launcher(const Launcher&) = delete;
   Launcher& operator=(const Launcher&) = delete;
@@ -109,6 +110,7 @@ class Launcher {
   const int deviceNumber_;
   DeviceComm& device_;
   NetLinks& links_;
+  const bool manyProcesses_;
   std::mutex mutex_;  // guards all below: launches of a communicator are in one order
   Recent recent_;
   std::unordered_map<encTask, Recent::iterator, TaskHash> programs_;  // looked up, never iterated

@@ -1,5 +1,6 @@
 #include "comm/peers.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -70,6 +71,13 @@ std::vector<int> nodesOf(const std::vector<ncclPeerInfo>& peers) {
 
 std::vector<int> serversOf(const std::vector<ncclPeerInfo>& peers) {
   return numbered(peers, &ncclPeerInfo::serverHash);
+}
+
+bool hasOtherProcess(const std::vector<ncclPeerInfo>& peers, int rank) {
+  const ncclPeerInfo& own = peers[static_cast<size_t>(rank)];
+  return std::any_of(peers.begin(), peers.end(), [&own](const ncclPeerInfo& peer) {
+    return peer.hostHash == own.hostHash && peer.pid != own.pid;
+  });
 }
 
 std::string fitted(const std::string& text, size_t bytes) {

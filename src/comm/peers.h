@@ -38,6 +38,9 @@ std::vector<int> nodesOf(const std::vector<ncclPeerInfo>& peers);
 /// Server of each rank, numbered alike.
 std::vector<int> serversOf(const std::vector<ncclPeerInfo>& peers);
 
+/// Whether a rank of this rank's host is in another process.
+bool hasOtherProcess(const std::vector<ncclPeerInfo>& peers, int rank);
+
 /// The text, where it fits into so many bytes with its end; else its beginning and a hash of all of
 /// it, so that different texts stay different. At least 32 bytes.
 std::string fitted(const std::string& text, size_t bytes);

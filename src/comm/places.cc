@@ -105,8 +105,8 @@ Result<enc_comm_info> describePlaces(const CommPlaces& places) {
 
 Result<encAlgOptions> algOptionsOf(const ncclParams& params, enc_comm_type scope) {
   encAlgOptions options;
-  options.direct = params.alg == "direct";
-  if (!params.alg.empty() && !options.direct) {
+  options.shared = encSharedWayOf(params.alg);
+  if (!params.alg.empty() && options.shared == encSharedWay::None) {
     auto alg = encAlgOf(params.alg, scope);
     if (!alg.ok()) {
       return fail(ncclInvalidArgument, "NCCOM_ALG: %s", alg.error().message.c_str());

@@ -25,6 +25,11 @@ std::string counted(int count, const char* what) {
 
 }  // namespace
 
+encSharedWay encSharedWayOf(const std::string& name) {
+  if (name == "direct") return encSharedWay::Direct;
+  return name == "staged" ? encSharedWay::Staged : encSharedWay::None;
+}
+
 Status encCheckSituation(const encSituation& s) {
   const auto wrong = [](const char* what, int found, const char* wanted) {
     return fail(ncclInvalidArgument, "%s is %d; %s is wanted", what, found, wanted);

@@ -66,13 +66,18 @@ struct encSituation {
   }
 };
 
+/// The ways of ours for ranks that share memory: enc/direct.h, enc/staged.h.
+enum class encSharedWay : uint8_t { None, Direct, Staged };
+/// By the name that NCCOM_ALG gives it; None: it is no such name.
+encSharedWay encSharedWayOf(const std::string& name);
+
 /// What users set, by the names of the variables. Read elsewhere: nothing here sees an environment.
 struct encAlgOptions {
-  std::optional<enc_alg_type> forced;  // NCCOM_ALG
-  bool direct = false;                 // NCCOM_ALG names none of these, but direct
-  uint64_t allowed = kAllAlgTypes;     // NEURON_RT_CC_ALG_TYPES, see algBit()
-  int hierarchical = 0;                // NEURON_RT_DBG_HIERARCHICAL_CC; 2: off
-  int kangaring = 0;                   // NEURON_RT_DBG_KANGARING_CC; 2: off
+  std::optional<enc_alg_type> forced;        // NCCOM_ALG
+  encSharedWay shared = encSharedWay::None;  // NCCOM_ALG names none of these, but one of ours
+  uint64_t allowed = kAllAlgTypes;           // NEURON_RT_CC_ALG_TYPES, see algBit()
+  int hierarchical = 0;                      // NEURON_RT_DBG_HIERARCHICAL_CC; 2: off
+  int kangaring = 0;                         // NEURON_RT_DBG_KANGARING_CC; 2: off
   /// NEURON_RT_DBG_SINGLE_CYCLE_RING_ALLR_CC; 2: off. Unset it is off too, unless forced.
   std::optional<int> singleCycleRing;
   int rdh = 1;                               // NEURON_RT_DBG_RDH_CC; 0: off

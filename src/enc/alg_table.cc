@@ -352,8 +352,8 @@ Result<enc_alg_type> encAlgOf(const std::string& name, enc_comm_type scope) {
     known += std::string(known.empty() ? "" : ", ") + row.name;
   }
   return fail(ncclInvalidArgument,
-              "unknown algorithm \"%s\"; known are %s, direct, and rdh for either", name.c_str(),
-              known.c_str());
+              "unknown algorithm \"%s\"; known are %s, direct, staged, and rdh for either",
+              name.c_str(), known.c_str());
 }
 
 std::span<const encMeshArm> encMeshArms() {

@@ -29,10 +29,9 @@ class Direct {
       : builder_(builder), stage_(stage), queue_(builder.mainQueue(0)) {}
 
   void compose();
+  void composeShort();
 
  private:
-  bool isShort() const;
-  void composeShort();
   encPart slice() const;
   void fold(uint64_t at, const encPart& part, const std::vector<int>& to, uint64_t toAt);
   void take(int from, uint64_t at, const encPart& to);
@@ -137,12 +136,6 @@ void Direct::hear(int distance, int number) {
   builder_.wait(queue_, encStep::Sync, from, semaphore(number));
 }
 
-/// Whether a copy of each INPUT is what ranks give each other.
-bool Direct::isShort() const {
-  const uint64_t input = stage_.op == encOp::AllGather ? stage_.partBytes : stage_.messageBytes;
-  return input <= kMaxValueBytes && stage_.n() <= kMostShort;
-}
-
 /// Every rank makes all of its OUTPUT, from copies of the others' INPUTs that need no goodbye.
 void Direct::composeShort() {
   const int self = stage_.self;
@@ -179,7 +172,6 @@ void Direct::take(int from, uint64_t at, const encPart& to) {
 }
 
 void Direct::compose() {
-  if (isShort()) return composeShort();
   const bool sliced = stage_.op == encOp::AllReduce || stage_.op == encOp::Reduce;
   const bool root = stage_.self == stage_.root;
   const encOp op = stage_.op;
@@ -192,6 +184,13 @@ void Direct::compose() {
 }
 
 }  // namespace
+
+bool encDirectIsShort(const encTask& task, int nRanks) {
+  const bool parts = task.op == encOp::ReduceScatter || task.op == encOp::AlltoAll;
+  const uint64_t input =
+      task.count * ncclTypeSize(task.type) * static_cast<uint64_t>(parts ? nRanks : 1);
+  return input <= kMaxValueBytes && nRanks <= kMostShort;
+}
 
 Status encCheckDirect(const enc_comm_info& info, const encTask& task) {
   if (!isComposed(task.op)) {
@@ -220,7 +219,13 @@ Result<encProgram> encComposeDirect(const enc_comm_info& info, const encTask& ta
   TRY(encCheckDirect(info, task));
   encBuilder builder(info, task, "direct");
   const encStage stage = encFlatStage(info, task);
-  if (stage.messageBytes > 0) Direct(builder, stage).compose();
+  if (stage.messageBytes == 0) return std::move(builder).finish();
+  Direct direct(builder, stage);
+  if (encDirectIsShort(task, info.rank_n)) {
+    direct.composeShort();
+  } else {
+    direct.compose();
+  }
   return std::move(builder).finish();
 }
 

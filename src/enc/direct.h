@@ -35,6 +35,9 @@ namespace nccom {
 /// @error ncclInvalidArgument  the rule that is broken, and by what
 Status encCheckDirect(const enc_comm_info& info, const encTask& task);
 
+/// Whether ranks give each other copies of their INPUTs, and touch no buffer of another.
+bool encDirectIsShort(const encTask& task, int nRanks);
+
 /// This rank's program. Slices begin on cache lines of the message; those behind its end are empty.
 /// @error ncclInvalidArgument  as encCheckDirect; info or task are wrong by themselves
 Result<encProgram> encComposeDirect(const enc_comm_info& info, const encTask& task);

@@ -30,9 +30,9 @@ uint64_t p2pSlotOf(const enc_comm_info& info) {
 
 constexpr const char* kPipeNames[kPipeSemaphores] = {
     "received", "credit", "network credit", "network sent", "network received", "ready", "done"};
-constexpr const char* kPeerNames[kPeerSemaphores] = {"pulled by", "network credit of",
-                                                     "network sent to", "network received from",
-                                                     "collective done by"};
+constexpr const char* kPeerNames[kPeerSemaphores] = {
+    "pulled by",          "network credit of", "network sent to", "network received from",
+    "collective done by", "staged by",         "taken by"};
 constexpr int kHierPipes = 3;  // IntraReduce, IntraGather, Inter
 
 int axesOf(const enc_comm_info& info) {

@@ -57,8 +57,10 @@ enum class encPeerSemaphore : uint8_t {
   NetSent,         // proxy
   NetReceived,     // proxy
   CollectiveDone,  // peer: has read all it needs of our INPUT in this collective
+  Staged,          // peer: what it staged is there to be read
+  Taken,           // peer: has read what we staged
 };
-inline constexpr uint32_t kPeerSemaphores = 5;
+inline constexpr uint32_t kPeerSemaphores = 7;
 
 /// Semaphores of events: one an event type and level, raised by whoever takes part in the event.
 inline constexpr uint32_t kEventSemaphores = 64;

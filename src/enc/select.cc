@@ -12,6 +12,7 @@
 #include "enc/ring.h"
 #include "enc/situation_of.h"
 #include "enc/stage_compose.h"
+#include "enc/staged.h"
 #include "misc/datatype.h"
 
 namespace nccom {
@@ -120,6 +121,8 @@ const char* encAlgorithmName(encAlgorithm algorithm) {
       return "permute";
     case encAlgorithm::Direct:
       return "direct";
+    case encAlgorithm::Staged:
+      return "staged";
     default:
       return encAlgName(encAlgTypeOf(algorithm));
   }
@@ -137,8 +140,14 @@ Result<encChoice> encSelect(const enc_comm_info& info, const encTask& task) {
     return encChoice{encAlgorithm::Permute, name + ": every rank has one source at most", {}};
   }
   if (info.rank_n == 1) return encChoice{encAlgorithm::Copy, name + ": there is one rank", {}};
-  if (info.options.direct) TRY(encCheckDirect(info, task));
-  if (info.options.direct || takesDirect(info, task)) {
+  const bool isShared = info.options.shared != encSharedWay::None;
+  if (isShared) TRY(encCheckDirect(info, task));
+  if (info.options.shared == encSharedWay::Staged) {
+    return encChoice{encAlgorithm::Staged,
+                     name + ": all ranks share memory, and give each other copies to read",
+                     {}};
+  }
+  if (isShared || takesDirect(info, task)) {
     return encChoice{encAlgorithm::Direct,
                      name +
                          ": all ranks share memory: every input is read, and every output "
@@ -159,6 +168,7 @@ Result<encProgram> encCompose(const enc_comm_info& info, const encTask& task) {
   if (choice.algorithm == encAlgorithm::Copy) return composeCopy(info, task);
   if (choice.algorithm == encAlgorithm::Permute) return encComposePermute(info, task);
   if (choice.algorithm == encAlgorithm::Direct) return encComposeDirect(info, task);
+  if (choice.algorithm == encAlgorithm::Staged) return encComposeStaged(info, task);
   if (choice.algorithm == encAlgorithm::P2p) {
     return task.op == encOp::SendRecv ? encComposeSendRecv(info, task)
                                       : encComposeP2pCollective(info, task);

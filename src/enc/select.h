@@ -18,6 +18,7 @@ enum class encAlgorithm : uint8_t {
   Copy = 33,     // one rank
   Permute = 34,  // pulled within a host, staged between hosts
   Direct = 35,   // all ranks share memory: each input read once, each output written once
+  Staged = 36,   // the same, where ranks reach copies of buffers only
 };
 constexpr encAlgorithm encAlgorithmOf(enc_alg_type alg) {
   return static_cast<encAlgorithm>(alg);
@@ -36,7 +37,7 @@ struct encChoice {
 };
 
 /// On hosts without devices, ranks that share memory take the direct way (enc/direct.h), wherever
-/// that may be, unless options name an algorithm; so they do on devices if options.direct says so.
+/// that may be, unless options name an algorithm; so they do on devices if options.shared says so.
 ///
 /// Else AllGather, AllReduce, ReduceScatter and AlltoAll go by the runtime's table where the
 /// machine is known (info.peers), and to info.options.forced if that names an algorithm; but

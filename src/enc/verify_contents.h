@@ -29,8 +29,8 @@ struct encOrigin {
   int operation = 0;
   int index = 0;
   int64_t rel = 0;
-  int scaled = 0, divided = 0;  // how often
-  auto operator<=>(const encOrigin&) const = default;
+  int scaled = 0, divided = 0;                         // how often
+  auto operator<=>(const encOrigin&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
 /// Contents by number, each once. A byte at offset o of some memory has content `id` with `shift`:

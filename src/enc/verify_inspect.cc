@@ -447,6 +447,7 @@ void countOthers(std::vector<encRaiser>& raisers) {
   for (const encRaiser& raiser : raisers)
     all += raiser.total;
   std::vector<encRaiser*> order;
+  order.reserve(raisers.size());
   for (encRaiser& raiser : raisers)
     order.push_back(&raiser);
   std::sort(order.begin(), order.end(), [](const encRaiser* a, const encRaiser* b) {

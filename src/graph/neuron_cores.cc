@@ -139,8 +139,8 @@ class DeviceOrder {
       order[visit].insert(order[visit].begin(), cores_[last]);
       const State state = at(visit, mask, last);
       mask &= ~(1 << last);
-      visit = state.fromVisit;
-      last = state.fromLast;
+      visit = static_cast<int>(state.fromVisit);
+      last = static_cast<int>(state.fromLast);
     }
     return order;
   }

@@ -263,6 +263,7 @@ Result<std::vector<xml_node>> topoGpus(const ncclXml& xml) {
   }
   std::sort(order.begin(), order.end());
   std::vector<xml_node> sorted;
+  sorted.reserve(found.size());
   for (const auto& [dev, part, position] : order)
     sorted.push_back(found[position]);
   return sorted;

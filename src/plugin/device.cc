@@ -231,9 +231,10 @@ std::string DeviceComm::report() {
   return status.ok() ? std::string(text.data()) : status.error().message;
 }
 
-Result<void*> DeviceComm::programLoad(const nccomProgram_v1* program) {
+Result<void*> DeviceComm::programLoad(const nccomProgram_v1* program,
+                                      const nccomProgram_v1* staged) {
   void* loaded = nullptr;
-  TRY(device_.said(device_.table_.programLoad(comm_, program, &loaded), "programLoad"));
+  TRY(device_.said(device_.table_.programLoad(comm_, program, staged, &loaded), "programLoad"));
   return loaded;
 }
 

@@ -105,7 +105,9 @@ class DeviceComm {
   /// What the rank and its peers on this host are doing.
   std::string report();
 
-  Result<void*> programLoad(const nccomProgram_v1* program);
+  /// @param staged  null: none
+  Result<void*> programLoad(const nccomProgram_v1* program,
+                            const nccomProgram_v1* staged = nullptr);
   Status programUnload(void* program);
   Status launch(void* program, const nccomLaunch_v1& launch, void* stream);
 

@@ -16,16 +16,18 @@ constexpr uint64_t kLastSize = 1024 * kMiB;
 /// Verdicts where the table was not walked, because nothing in it composes the operation here, or
 /// because the direct way comes before it.
 std::vector<encVerdict> admissionVerdicts(const encSituation& situation,
-                                          const encAlgOptions& options, bool isDirect) {
+                                          const encAlgOptions& options, bool isShared) {
   const auto excluded = encAdmission(situation, options);
   std::vector<encVerdict> verdicts;
   for (int i = 0; i < kEncAlgs; i++) {
     const auto alg = static_cast<enc_alg_type>(i);
     encVerdict verdict{alg, encVerdictKind::CannotPost,
                        "composes " + opMaskText(encAlgRowOf(alg).ops)};
-    if (isDirect && (encAlgRowOf(alg).ops & opMask(situation.op)) != 0) {
+    if (isShared && (encAlgRowOf(alg).ops & opMask(situation.op)) != 0) {
       verdict = {alg, encVerdictKind::Outranked,
-                 "where ranks share memory and are on no device, direct comes before it"};
+                 options.shared != encSharedWay::None
+                     ? "NCCOM_ALG names another"
+                     : "where ranks share memory and are on no device, direct comes before it"};
     }
     if (excluded[i]) verdict = {alg, encVerdictKind::NotAdmitted, *excluded[i]};
     verdicts.push_back(std::move(verdict));
@@ -63,10 +65,11 @@ Status choose(const ScheduleCase& asked, uint64_t bytes, AlgsAnswer& answer) {
   const enc_alg_type alg = encAlgTypeOf(choice.algorithm);
   if (alg != enc_alg_type::Invalid) answer.value = static_cast<int>(alg);
   answer.why = choice.why;
-  const bool isDirect = choice.algorithm == encAlgorithm::Direct;
-  const bool isTabled = isDirect && asked.op.type != enc_op_type::Invalid;
+  const bool isShared =
+      choice.algorithm == encAlgorithm::Direct || choice.algorithm == encAlgorithm::Staged;
+  const bool isTabled = isShared && asked.op.type != enc_op_type::Invalid;
   if ((task.op == encOp::AlltoAll && asked.info.rank_n > 1) || isTabled) {
-    answer.verdicts = admissionVerdicts(answer.situation, asked.info.options, isDirect);
+    answer.verdicts = admissionVerdicts(answer.situation, asked.info.options, isShared);
   }
   return Ok{};
 }

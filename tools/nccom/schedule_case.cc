@@ -115,9 +115,11 @@ Result<ScheduleCase> makeCase(const ScheduleOptions& options, bool rings) {
   made.info.options = TRY(algOptionsOf(params, scope));
   made.switches = algOptionsText(params);
   if (!options.alg.empty()) {
-    made.info.options.direct = options.alg == "direct";
+    made.info.options.shared = encSharedWayOf(options.alg);
     made.info.options.forced.reset();
-    if (!made.info.options.direct) made.info.options.forced = TRY(encAlgOf(options.alg, scope));
+    if (made.info.options.shared == encSharedWay::None) {
+      made.info.options.forced = TRY(encAlgOf(options.alg, scope));
+    }
   }
   return made;
 }

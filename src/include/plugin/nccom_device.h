@@ -263,8 +263,12 @@ typedef struct {
   ncclResult_t (*commDestroy)(void* comm);
 
   /* Programs: loaded once, launched often. A program may be unloaded while launches of it are
-   * pending: it is freed when the last of them has ended. */
-  ncclResult_t (*programLoad)(void* comm, const nccomProgram_v1* program, void** loaded);
+   * pending: it is freed when the last of them has ended. `staged`, NULL: none, is what runs in the
+   * place of `program` in a collective for which any rank gives an INPUT or OUTPUT that another's
+   * process cannot map: a program of the same buffers that uses no other rank's. Ranks give all or
+   * none. Without it such buffers are reached in another way. */
+  ncclResult_t (*programLoad)(void* comm, const nccomProgram_v1* program,
+                              const nccomProgram_v1* staged, void** loaded);
   ncclResult_t (*programUnload)(void* comm, void* loaded);
   /* Appends to `stream`. Operations of one communicator run in the order of their launches. */
   ncclResult_t (*launch)(void* comm, void* loaded, const nccomLaunch_v1* launch, void* stream);

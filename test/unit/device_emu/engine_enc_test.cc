@@ -110,7 +110,8 @@ class EngineEnc : public testing::TestWithParam<std::tuple<int, int, int>> {
       const auto lowered = encdLower(program.value(), encLayout::of(info));
       ASSERT_TRUE(lowered.ok()) << lowered.error().message;
       void* loaded = nullptr;
-      ASSERT_EQ(emu().programLoad(world.comm(r), lowered.value().header(), &loaded), ncclSuccess)
+      ASSERT_EQ(emu().programLoad(world.comm(r), lowered.value().header(), nullptr, &loaded),
+                ncclSuccess)
           << emu().lastError();
       const Sizes sizes = sizesOf(task, r, n);
       in[r].resize(sizes.in);
@@ -197,7 +198,8 @@ TEST(EngineEncMessages, GoAroundInGroups) {
       const auto lowered = encdLower(program.value(), layout);
       ASSERT_TRUE(lowered.ok()) << lowered.error().message;
       void* loaded = nullptr;
-      ASSERT_EQ(emu().programLoad(world.comm(r), lowered.value().header(), &loaded), ncclSuccess)
+      ASSERT_EQ(emu().programLoad(world.comm(r), lowered.value().header(), nullptr, &loaded),
+                ncclSuccess)
           << emu().lastError();
       ASSERT_EQ(launch(world.comm(r), loaded, call, world.stream(r)), ncclSuccess);
     }

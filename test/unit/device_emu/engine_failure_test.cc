@@ -213,7 +213,7 @@ TEST(EngineDestroy, DoesNotWaitForOtherCommunicatorsInTheSameStream) {
   ASSERT_EQ(emu().commConnect(other, &handle, &sameHost, 1000), ncclSuccess);
   ProgramBuilder gate = ProgramBuilder(0, 1).wait(-1, 0, 1).total(0, 1);
   void* behind = nullptr;
-  ASSERT_EQ(emu().programLoad(other, gate.build(), &behind), ncclSuccess);
+  ASSERT_EQ(emu().programLoad(other, gate.build(), nullptr, &behind), ncclSuccess);
   ASSERT_EQ(launch(world.comm(0), world.load(0, gate), {{}, {}, 1, 0}, world.stream(0)),
             ncclSuccess);
   for (uint64_t op = 1; op <= 3; op++) {

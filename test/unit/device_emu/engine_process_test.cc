@@ -91,7 +91,8 @@ class Ranks {
 
   void* load(int i, ProgramBuilder program) const {
     void* loaded = nullptr;
-    return emu().programLoad(comms_[i], program.build(), &loaded) == ncclSuccess ? loaded : nullptr;
+    return emu().programLoad(comms_[i], program.build(), nullptr, &loaded) == ncclSuccess ? loaded
+                                                                                          : nullptr;
   }
   std::string sync(int i) const {
     const ncclResult_t code = emu().streamSynchronize(context_, streams_[i]);

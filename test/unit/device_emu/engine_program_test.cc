@@ -28,7 +28,7 @@ class EngineProgram : public testing::Test {
     auto* const block = const_cast<nccomProgram_v1*>(program.build());
     if (change) change(*block);
     void* loaded = nullptr;
-    const ncclResult_t code = emu().programLoad(world_.comm(0), block, &loaded);
+    const ncclResult_t code = emu().programLoad(world_.comm(0), block, nullptr, &loaded);
     if (code == ncclSuccess) return "";
     EXPECT_EQ(code, ncclInvalidArgument);
     return emu().lastError();

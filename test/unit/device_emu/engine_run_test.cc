@@ -290,7 +290,8 @@ TEST(EngineRun, AProgramWithoutQueuesEnds) {
   head.nQueues = head.nBlocks = 0;
   memcpy(const_cast<nccomProgram_v1*>(built), &head, sizeof head);
   void* loaded = nullptr;
-  ASSERT_EQ(emu().programLoad(world.comm(0), built, &loaded), ncclSuccess) << emu().lastError();
+  ASSERT_EQ(emu().programLoad(world.comm(0), built, nullptr, &loaded), ncclSuccess)
+      << emu().lastError();
   ASSERT_EQ(launch(world.comm(0), loaded, {}, world.stream(0)), ncclSuccess);
   EXPECT_EQ(world.sync(0), "");
 }

@@ -260,7 +260,7 @@ void World::destroy(int rank) {
 
 void* World::load(int rank, ProgramBuilder program) {
   void* loaded = nullptr;
-  EXPECT_EQ(emu().programLoad(comm(rank), program.build(), &loaded), ncclSuccess)
+  EXPECT_EQ(emu().programLoad(comm(rank), program.build(), nullptr, &loaded), ncclSuccess)
       << emu().lastError();
   return loaded;
 }
