@@ -100,8 +100,8 @@ Found findPosted(const RunningQueue& queue, const Peer& peer, const nccomAddress
                     describe(op).c_str(), address.index));
     return Found::kFailed;
   }
-  if (mail.byValue()) {
-    spot = {mail.value() + offset, 0, 0};
+  if (std::byte* const value = mail.value()) {
+    spot = {value + offset, 0, 0};
     return Found::kYes;
   }
   return spotOf(comm, op, peer, place, offset, spot);

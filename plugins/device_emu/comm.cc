@@ -440,10 +440,15 @@ Result<Op*> Comm::prepare(void* handle, const nccomLaunch_v1& launch) {
 }
 
 Op* Comm::repeat(const void* handle, const nccomLaunch_v1& launch) {
-  if (freeOps.empty() || failed()) return nullptr;
-  Op* const op = freeOps.back();
-  if (!op->repeats(handle, launch, runtime_.hbm().epoch())) return nullptr;
-  freeOps.pop_back();
+  if (failed()) return nullptr;
+  const uint64_t memory = runtime_.hbm().epoch();
+  size_t at = freeOps.size();
+  const size_t least = at - std::min(at, kKeptOps);
+  while (at > least && !freeOps[at - 1]->repeats(handle, launch, memory))
+    at--;
+  if (at == least) return nullptr;
+  Op* const op = freeOps[at - 1];
+  freeOps.erase(freeOps.begin() + static_cast<std::ptrdiff_t>(at - 1));
   op->program = op->launched.get();
   op->published = op->posted = false;
   op->opCount = launch.opCount;

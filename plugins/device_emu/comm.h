@@ -36,7 +36,8 @@ struct CommHandle {
 static_assert(sizeof(CommHandle) <= NCCOM_DEVICE_HANDLE_BYTES);
 inline constexpr uint64_t kHandleMagic = 0x444e414855454e43ULL;  // "CNEUHAND"
 
-/// A rank of this host, this rank itself included. Constant once connected, but for `messages`.
+/// A rank of this host, this rank itself included. Constant once connected, but for the counts of
+/// messages.
 struct Peer {
   int32_t rank = -1;
   uint32_t localRank = 0;  // position among the ranks of this host
@@ -47,8 +48,9 @@ struct Peer {
   std::byte* scratch = nullptr;
   SemaphoreCell* semaphores = nullptr;
   Doorbell* doorbell = nullptr;
-  // Messages posted to it, received from it, by earlier operations.
-  uint64_t posted = 0, received = 0;
+  // Messages posted to it, received from it, by earlier operations; and posted ones that it is
+  // known to have taken.
+  uint64_t posted = 0, received = 0, taken = 0;
 
   bool sameProcess() const { return process == nullptr || process->own(); }
 };
@@ -83,8 +85,8 @@ class Comm {
   Status unload(void* handle);
   /// An operation ready to be appended, checked against its program.
   Result<Op*> prepare(void* handle, const nccomLaunch_v1& launch);
-  /// The last operation that ended, if it is the same but for its numbers; null: it is not. With
-  /// the schedule's mutex held.
+  /// One of the last operations that ended, if it is the same but for its numbers; null: none is.
+  /// With the schedule's mutex held.
   Op* repeat(const void* handle, const nccomLaunch_v1& launch);
   /// For reports of any rank of the host. With the schedule's mutex held.
   void showLaunched(const Op& op);
@@ -169,13 +171,14 @@ class Comm {
   // ---- guarded by the schedule's mutex ----
   uint64_t launchedContent = 0;
   std::deque<Op*> pending;
-  std::vector<Op*> freeOps;
+  std::vector<Op*> freeOps;              // in the order of their ends
+  static constexpr size_t kKeptOps = 4;  // of them, for calls that take turns
   bool closing = false;
   // The operation that is an exchange, and not ended: then none is pending. Written with the mutex
   // held; relaxed: a looker that sees it changed looks again with the mutex
   std::atomic<Op*> exchange{nullptr};
-  // Threads that wait for values without the mutex. Release when one goes, pairs with
-  // Schedule::awaitLookers()
+  // Threads that wait for values without the mutex. Written with it held; release when one goes,
+  // pairs with Schedule::awaitLookers()
   std::atomic<uint32_t> lookers{0};
 
   // ---- guarded by `watch` ----

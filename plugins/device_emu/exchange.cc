@@ -4,6 +4,7 @@
 
 #include "plugins/device_emu/fold.h"
 #include "plugins/device_emu/kernels.h"
+#include "plugins/device_emu/lines.h"
 #include "plugins/device_emu/mail.h"
 #include "plugins/device_emu/slots.h"
 
@@ -24,16 +25,11 @@ bool forSources(const Op& op, const nccomDesc_v1& desc, const Visit& visit) {
   return true;
 }
 
-/// Calls `visit` for each descriptor of a type; no block of an exchange is repeated.
+/// Calls `visit` for each descriptor of a type.
 template <class Visit>
 bool forAll(const Op& op, nccomDescType_t type, const Visit& visit) {
-  for (const nccomQueue_v1& queue : op.program->queues()) {
-    for (const nccomBlock_v1& block :
-         op.program->blocks().subspan(queue.firstBlock, queue.nBlocks)) {
-      for (const nccomDesc_v1& desc : op.program->descs().subspan(block.firstDesc, block.nDescs)) {
-        if (desc.type == type && !visit(desc)) return false;
-      }
-    }
+  for (const nccomDesc_v1* const desc : op.program->exchanged(type)) {
+    if (!visit(*desc)) return false;
   }
   return true;
 }
@@ -53,8 +49,9 @@ const std::byte* publishedAt(Comm& comm, const Op& op, const nccomAddress_v1& ad
 const std::byte* postedAt(Comm& comm, const Op& op, const nccomAddress_v1& address) {
   const Mail mail = incoming(comm, address.rank, address.index);
   const size_t use = op.program->postedAt(address.rank, address.index);
-  const bool same = mail.byValue() && mail.entry->buffer.bytes == op.program->posted()[use].bytes;
-  return same ? mail.value() + address.offset : nullptr;
+  const std::byte* const value = mail.value();
+  const bool same = value != nullptr && mail.entry->buffer.bytes == op.program->posted()[use].bytes;
+  return same ? value + address.offset : nullptr;
 }
 
 const std::byte* valueAt(Comm& comm, const Op& op, const nccomAddress_v1& address, uint64_t bytes) {
@@ -81,8 +78,8 @@ bool transfer(Comm& comm, const Op& op, const nccomDesc_v1& desc) {
 bool hasRoomForAll(Comm& comm, const Op& op) {
   if (op.program->posts().empty()) return true;
   return forAll(op, nccomDescPost, [&](const nccomDesc_v1& desc) {
-    const Peer& peer = *comm.peer(desc.rank);
-    return hasMailboxes(peer) && roomFor(outgoing(comm, peer, desc), desc).isThere();
+    Peer& peer = *comm.peer(desc.rank);
+    return hasMailboxes(peer) && hasRoom(peer, outgoing(comm, peer, desc), desc);
   });
 }
 
@@ -91,7 +88,9 @@ void postAll(Comm& comm, Op& op) {
   if (op.program->posts().empty()) return;
   forAll(op, nccomDescPost, [&](const nccomDesc_v1& desc) {
     const Peer& peer = *comm.peer(desc.rank);
-    if (postMail(comm, op, outgoing(comm, peer, desc), desc)) peer.doorbell->ring();
+    const Mail mail = outgoing(comm, peer, desc);
+    if (postMail(comm, op, mail, desc)) peer.doorbell->ring();
+    prepareNextMail(mail, desc);
     return true;
   });
   op.posted = true;
@@ -103,15 +102,25 @@ void takeAll(Comm& comm, const Op& op) {
   }
 }
 
-/// Fetches the lines that the next call will write, from those who have read them, while the
-/// caller goes on.
+/// Fetches the lines that the next call will use, while the caller goes on: those that it writes;
+/// and where others do not wait for us, those that it reads, as they may be there already.
 void prepareNext(Comm& comm, const Op& op) {
+  if (!op.program->hearsOfAll()) {
+    forAll(op, nccomDescTransfer, [&](const nccomDesc_v1& desc) {
+      return forSources(op, desc, [&](size_t, const nccomAddress_v1& address) {
+        if (address.rank != comm.rank()) {
+          fetchToRead(&comm.peer(address.rank)->page->slots[(op.collective + 1) % kSlots]);
+        }
+        return true;
+      });
+    });
+  }
   OpSlot& slot = comm.page().slots[(op.collective + 1) % kSlots];
-  __builtin_prefetch(&slot, 1);
+  fetchToWrite(&slot);
   if (!op.program->givesValue()) return;
   const uint64_t bytes = op.inputs[0].bytes;
   for (uint64_t at = 0; bytes > sizeof slot.output && at < bytes; at += 64)
-    __builtin_prefetch(slot.value + at, 1);
+    fetchToWrite(slot.value + at);
 }
 
 }  // namespace

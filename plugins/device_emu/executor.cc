@@ -115,11 +115,12 @@ bool Executor::post(const nccomDesc_v1& desc) {
     return false;
   }
   const Mail mail = outgoing(comm_, peer, desc);
-  const MailRoom room = roomFor(mail, desc);
-  if (!room.isThere()) {
+  if (!hasRoom(peer, mail, desc)) {
     // seq_cst, pairs with takeMail(): either it sees that we wait, or park() sees it taken
-    room.entry->sender.store(1, std::memory_order_seq_cst);
-    if (park(run_, WaitKind::kMailFull, peer.rank, room.entry->taken, room.number)) return false;
+    mail.box->sender.store(1, std::memory_order_seq_cst);
+    if (park(run_, WaitKind::kMailFull, peer.rank, mail.box->taken, takenBefore(mail, desc))) {
+      return false;
+    }
   }
   unpark(run_);
   const bool sleeps = postMail(comm_, *op_, mail, desc);
@@ -280,7 +281,7 @@ void Executor::takeOne(const nccomAddress_v1& address) {
   if (!takeMail(mail)) return;
   const Peer& peer = *comm_.peer(address.rank);
   if (peer.sameProcess()) {
-    goOnWith(mail.entry->taken, peer);
+    goOnWith(mail.box->taken, peer);
   } else {
     peer.doorbell->ring();
   }

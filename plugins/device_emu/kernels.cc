@@ -166,6 +166,54 @@ void foldAndDivide(const FoldJob& job, const ReduceArgs& args) {
   }
 }
 
+constexpr size_t kTinyCount = 16;
+
+/// dst[i] = sum of src[k][i], in the order of k, as the vector loops add; integers wrap, and there
+/// is one NaN.
+template <class T>
+void addTiny(const ReduceArgs& args) {
+  for (size_t at = 0; at < args.count * sizeof(T); at += sizeof(T)) {
+    T sum, next;
+    memcpy(&sum, static_cast<const uint8_t*>(args.sources[0]) + at, sizeof sum);
+    for (int k = 1; k < args.nSources; k++) {
+      memcpy(&next, static_cast<const uint8_t*>(args.sources[k]) + at, sizeof next);
+      sum += next;
+    }
+    if constexpr (std::is_floating_point_v<T>) {
+      if (std::isnan(sum)) sum = std::numeric_limits<T>::quiet_NaN();
+    }
+    memcpy(static_cast<uint8_t*>(args.destinations[0]) + at, &sum, sizeof sum);
+  }
+}
+
+/// Plain sums of a few elements, which vectors only make longer.
+/// @return  whether it was one
+bool foldTiny(const ReduceArgs& args) {
+  const bool isPlain = args.op == ncclSum && args.scaledSources == 0 && args.divisor == 1;
+  if (!isPlain || args.nSources < 2 || args.nDestinations != 1 || args.count > kTinyCount) {
+    return false;
+  }
+  const DefaultFloatMode mode;
+  switch (args.type) {
+    case ncclInt32:
+    case ncclUint32:
+      addTiny<uint32_t>(args);
+      return true;
+    case ncclInt64:
+    case ncclUint64:
+      addTiny<uint64_t>(args);
+      return true;
+    case ncclFloat32:
+      addTiny<float>(args);
+      return true;
+    case ncclFloat64:
+      addTiny<double>(args);
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 void padSources(const FoldJob& job, size_t at, size_t bytes, size_t paddedBytes, uint8_t* padded,
@@ -206,6 +254,7 @@ void reduceCopy(const ReduceArgs& args) {
   HWY_ASSERT(args.nSources >= 1 && args.nSources <= kMaxSources);
   HWY_ASSERT(args.nDestinations >= 1 && args.nDestinations <= kMaxDestinations);
   HWY_ASSERT(args.divisor == 1 || (args.divisor > 1 && isInteger(args.type)));
+  if (foldTiny(args)) return;
   FoldJob job = {
       .sources = args.sources,
       .destinations = args.destinations,

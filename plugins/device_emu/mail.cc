@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "plugins/device_emu/lines.h"
 #include "plugins/device_emu/runtime.h"
 
 namespace nccom::emu {
@@ -29,20 +30,30 @@ Mail outgoing(const Comm& comm, const Peer& peer, const nccomDesc_v1& desc) {
   return mailAt(*box, peer.posted + static_cast<uint64_t>(desc.value) + 1);
 }
 
-MailRoom roomFor(const Mail& mail, const nccomDesc_v1& desc) {
+uint64_t takenBefore(const Mail& mail, const nccomDesc_v1& desc) {
   const uint64_t ahead = (desc.flags & NCCOM_POST_VALUE) != 0 ? kMailValues : kMailEntries;
-  if (mail.number <= ahead) return {nullptr, 0};
-  const Mail before = mailAt(*mail.box, mail.number - ahead);
-  return {before.entry, before.number};
+  return mail.number <= ahead ? 0 : mail.number - ahead;
+}
+
+bool hasRoom(Peer& peer, const Mail& mail, const nccomDesc_v1& desc) {
+  const uint64_t wanted = takenBefore(mail, desc);
+  // acquire and release: of what another queue has seen
+  std::atomic_ref<uint64_t> known(peer.taken);
+  if (known.load(std::memory_order_acquire) >= wanted) return true;
+  // acquire, pairs with takeMail(): the receiver is through with what it replaces
+  const uint64_t taken = mail.box->taken.load(std::memory_order_acquire);
+  known.store(taken, std::memory_order_release);
+  return taken >= wanted;
 }
 
 bool postMail(const Comm& comm, const Op& op, const Mail& mail, const nccomDesc_v1& desc) {
-  mail.entry->index = static_cast<uint32_t>(desc.value);
+  mail.entry->index = static_cast<uint64_t>(desc.value);
   std::byte* const from = desc.bytes == 0 ? nullptr : op.inputs[desc.index].base;
   if ((desc.flags & NCCOM_POST_VALUE) == 0) {
     mail.entry->buffer = comm.runtime().placeOf(from, desc.bytes);
   } else {
-    mail.entry->buffer = {0, desc.bytes, Place::kValue};
+    const bool isShort = desc.bytes <= sizeof mail.entry->value;
+    mail.entry->buffer = {0, desc.bytes, isShort ? Place::kShortValue : Place::kValue};
     if (desc.bytes > 0) memcpy(mail.value(), from, desc.bytes);
   }
   // seq_cst: releases the message, pairs with who looks at `posted`; and before the look at
@@ -61,11 +72,20 @@ void countMail(Comm& comm, const LoadedProgram& program) {
     comm.peer(use.rank)->received++;
 }
 
+void prepareNextMail(const Mail& mail, const nccomDesc_v1& desc) {
+  const Mail next = mailAt(*mail.box, mail.number + 1);
+  fetchToWrite(next.entry);
+  if ((desc.flags & NCCOM_POST_VALUE) == 0 || desc.bytes <= sizeof next.entry->value) return;
+  const std::byte* const value = mail.box->values[(next.number - 1) % kMailValues];
+  for (uint64_t at = 0; at < desc.bytes; at += 64)
+    fetchToWrite(value + at);
+}
+
 bool takeMail(const Mail& mail) {
   // seq_cst, pairs with the post that waits: either we see that, or it sees the message taken
-  mail.entry->taken.store(mail.number, std::memory_order_seq_cst);
-  if (mail.entry->sender.load(std::memory_order_seq_cst) == 0) return false;
-  mail.entry->sender.store(0, std::memory_order_relaxed);
+  mail.box->taken.store(mail.number, std::memory_order_seq_cst);
+  if (mail.box->sender.load(std::memory_order_seq_cst) == 0) return false;
+  mail.box->sender.store(0, std::memory_order_relaxed);
   return true;
 }
 

@@ -20,8 +20,12 @@ struct Mail {
   MailEntry* entry;
   uint64_t number;
 
-  std::byte* value() const { return box->values[(number - 1) % kMailValues]; }
-  bool byValue() const { return entry->buffer.hbmOffset == Place::kValue; }
+  /// Where its value is; null: it has come by reference.
+  std::byte* value() const {
+    if (entry->buffer.hbmOffset == Place::kShortValue) return entry->value;
+    return entry->buffer.hbmOffset == Place::kValue ? box->values[(number - 1) % kMailValues]
+                                                    : nullptr;
+  }
 };
 
 /// The message from `rank` that the current operation calls `index`.
@@ -32,21 +36,17 @@ Mail outgoing(const Comm& comm, const Peer& peer, const nccomDesc_v1& desc);
 /// Whether `peer` has mailboxes yet.
 bool hasMailboxes(const Peer& peer);
 
-/// What a post waits for: `entry`.taken becomes `number`. Null: for nothing.
-struct MailRoom {
-  MailEntry* entry;
-  uint64_t number;
-
-  bool isThere() const {
-    // acquire, pairs with takeMail(): the receiver is through with what it replaces
-    return entry == nullptr || entry->taken.load(std::memory_order_acquire) >= number;
-  }
-};
-MailRoom roomFor(const Mail& mail, const nccomDesc_v1& desc);
+/// What a post waits for: Mailbox::taken becomes so much. 0: for nothing.
+uint64_t takenBefore(const Mail& mail, const nccomDesc_v1& desc);
+/// Whether that is so. Looks at the receiver's line only where it has to.
+bool hasRoom(Peer& peer, const Mail& mail, const nccomDesc_v1& desc);
 
 /// Writes the message, for which there is room.
 /// @return whether threads of the receiver's process sleep until a message comes
 bool postMail(const Comm& comm, const Op& op, const Mail& mail, const nccomDesc_v1& desc);
+
+/// Fetches the lines of the message that may follow, while the caller goes on.
+void prepareNextMail(const Mail& mail, const nccomDesc_v1& desc);
 
 /// The receiver is through with the message.
 /// @return whether the sender waits for that

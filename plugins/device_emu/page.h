@@ -19,7 +19,7 @@
 namespace nccom::emu {
 
 inline constexpr uint64_t kPageMagic = 0x314547415055454eULL;  // "NEUPAGE1"
-inline constexpr uint32_t kPageVersion = 4;
+inline constexpr uint32_t kPageVersion = 5;
 inline constexpr uint32_t kSlots = 8;  // how many collectives a rank may run ahead of another
 inline constexpr uint32_t kMailEntries = NCCOM_POSTED, kMailValues = NCCOM_POSTED_VALUES;
 inline constexpr size_t kNameBytes = 128;  // of an operation's name, with its NUL
@@ -79,7 +79,8 @@ class SharedText {
 };
 
 /// Where a buffer is. `hbmOffset` kForeign: outside device memory; only `address`, in the owner's
-/// process, tells. kValue: in OpSlot::value, or in Mailbox::values; kShortValue: in OpSlot::output.
+/// process, tells. kValue: in OpSlot::value, or in Mailbox::values; kShortValue: in OpSlot::output,
+/// or in MailEntry::value.
 struct Place {
   static constexpr uint64_t kForeign = ~uint64_t{0}, kValue = kForeign - 1,
                             kShortValue = kForeign - 2;
@@ -128,18 +129,21 @@ inline uint64_t checkOf(const nccomSignature_v1& s) {
   return hash;
 }
 
+/// A message; all of a short one is in its line.
 struct alignas(64) MailEntry {
   std::atomic<uint64_t> posted;  // number of the message, from 1, that the entry holds
-  std::atomic<uint64_t> taken;   // the same, when the receiver has done with it
-  std::atomic<uint32_t> sender;  // 1: the sender waits for the entry to become free
-  uint32_t index;                // the message's number in its launch
-  Place buffer;
+  uint64_t index;                // the message's number in its launch
+  Place buffer;                  // kShortValue: `value`
+  std::byte value[24];
 };
 
 /// What one rank has posted to another; lives at the receiver. See mail.h.
 struct Mailbox {
   MailEntry entries[kMailEntries];
   std::byte values[kMailValues][NCCOM_VALUE_BYTES];
+  // The receiver's line: number of the last message that it has done with.
+  alignas(64) std::atomic<uint64_t> taken;
+  std::atomic<uint32_t> sender;  // 1: the sender waits for that to grow
   // 1: threads of the receiver sleep until a message comes. Who spins sets nothing, and costs us
   // nothing.
   alignas(64) std::atomic<uint32_t> receiver;

@@ -383,7 +383,18 @@ Result<std::unique_ptr<LoadedProgram>> LoadedProgram::load(const nccomProgram_v1
   memcpy(program->words_.data(), &block, block.bytes);
   program->elementBytes_ = nccom::emu::elementBytes(static_cast<ncclDataType_t>(block.dataType));
   EMU_TRY(Checker(*program, limits).run());
+  if (program->exchanges()) program->listExchange();
   return program;
+}
+
+/// No block of an exchange is repeated.
+void LoadedProgram::listExchange() {
+  for (const nccomQueue_v1& queue : queues()) {
+    for (const nccomBlock_v1& block : blocks().subspan(queue.firstBlock, queue.nBlocks)) {
+      for (const nccomDesc_v1& desc : descs().subspan(block.firstDesc, block.nDescs))
+        (desc.type == nccomDescPost ? exchangePosts_ : exchangeTransfers_).push_back(&desc);
+    }
+  }
 }
 
 std::string LoadedProgram::stepName(uint16_t step) const {

@@ -73,6 +73,10 @@ class LoadedProgram {
   bool givesValue() const { return head().peerInputs == 2; }
   /// Whether it does nothing but make own OUTPUTs of values that the ranks give: see exchange.h.
   bool exchanges() const { return exchanges_; }
+  /// Its descriptors of a type, in the order of its queues, if it does.
+  const std::vector<const nccomDesc_v1*>& exchanged(nccomDescType_t type) const {
+    return type == nccomDescPost ? exchangePosts_ : exchangeTransfers_;
+  }
   /// Whether it does so with a value of every rank.
   bool hearsOfAll() const { return hearsOfAll_; }
   /// Whether elements are interpreted, and buffers have to be aligned to them.
@@ -91,6 +95,7 @@ class LoadedProgram {
  private:
   class Checker;
   LoadedProgram() = default;
+  void listExchange();
 
   template <class T>
   const T* at(uint32_t offset) const {
@@ -105,6 +110,7 @@ class LoadedProgram {
   std::vector<uint64_t> inputBytes_, outputBytes_;
   std::vector<PostedUse> posted_;
   std::vector<std::pair<int32_t, uint64_t>> posts_;
+  std::vector<const nccomDesc_v1*> exchangeTransfers_, exchangePosts_;
   bool exchanges_ = false;
   bool hearsOfAll_ = false;
   bool computes_ = false;

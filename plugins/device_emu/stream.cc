@@ -106,10 +106,10 @@ bool Schedule::tryExchange(Stream& stream, Op& op) {
   return true;
 }
 
-/// Ends it if all values have come.
+/// Ends it, of which all values have come.
+/// @return  false: another rank has called something else
 bool Schedule::finish(Op& exchange) {
   Comm& comm = *exchange.comm;
-  if (comm.failed() || missingOf(comm, exchange).cell != nullptr) return false;
   if (!finishExchange(comm, exchange)) return false;
   exchange.stream->exchange = nullptr;
   comm.exchange.store(nullptr, std::memory_order_relaxed);
@@ -120,7 +120,10 @@ bool Schedule::finish(Op& exchange) {
 /// Ends it, or makes it an operation of the engine's. Null: does nothing.
 /// @return whether the engine has something to do
 bool Schedule::settleExchange(Op* exchange) {
-  if (exchange == nullptr || finish(*exchange)) return false;
+  if (exchange == nullptr) return false;
+  Comm& comm = *exchange->comm;
+  const bool mayEnd = !comm.failed() && missingOf(comm, *exchange).cell == nullptr;
+  if (mayEnd && finish(*exchange)) return false;
   exchange->stream->exchange = nullptr;
   exchange->comm->exchange.store(nullptr, std::memory_order_relaxed);
   push(*exchange->stream, *exchange);
@@ -132,6 +135,16 @@ void Schedule::rouseFor(Op* exchange) {
   if (settleExchange(exchange)) client_.rouse();
 }
 
+namespace {
+
+/// With the schedule's mutex held: nobody else writes.
+void countLookers(Comm& comm, int more) {
+  const uint32_t before = comm.lookers.load(std::memory_order_relaxed);
+  comm.lookers.store(before + static_cast<uint32_t>(more), std::memory_order_release);
+}
+
+}  // namespace
+
 std::optional<Status> Schedule::takeErrorSoon(Stream& stream, Engine& engine) {
   std::unique_lock lock(mutex_);
   Op* const op = stream.exchange;
@@ -139,18 +152,21 @@ std::optional<Status> Schedule::takeErrorSoon(Stream& stream, Engine& engine) {
     Comm& comm = *op->comm;
     const uint64_t number = op->opCount;
     const auto same = [&] { return stream.exchange == op && op->opCount == number; };
-    for (bool soon = true; soon && same() && !finish(*op);) {
+    for (bool soon = true; soon && same();) {
       const MissingValue missing = missingOf(comm, *op);
-      soon = missing.cell != nullptr && !comm.failed();
-      if (!soon) break;
-      comm.lookers.fetch_add(1, std::memory_order_relaxed);
+      if (comm.failed()) break;
+      if (missing.cell == nullptr) {
+        (void)finish(*op);
+        break;
+      }
+      countLookers(comm, 1);
       lock.unlock();
       soon = engine.spinFor(*missing.cell, missing.number, [&] {
         // relaxed: we look again with the mutex
         return comm.failed() || comm.exchange.load(std::memory_order_relaxed) != op;
       });
       lock.lock();
-      comm.lookers.fetch_sub(1, std::memory_order_release);
+      countLookers(comm, -1);
     }
   }
   if (stream.exchange != nullptr || !stream.items.empty()) return std::nullopt;
@@ -166,9 +182,10 @@ void Schedule::awaitLookers(Comm& comm) {
 
 Op* Schedule::reuse(Comm& comm) {
   const std::lock_guard lock(mutex_);
-  if (comm.freeOps.empty()) return nullptr;
-  Op* const op = comm.freeOps.back();
-  comm.freeOps.pop_back();
+  // The last ones stay as they are: they may be called again.
+  if (comm.freeOps.size() < Comm::kKeptOps) return nullptr;
+  Op* const op = comm.freeOps.front();
+  comm.freeOps.erase(comm.freeOps.begin());
   return op;
 }
 

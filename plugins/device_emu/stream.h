@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "include/plugin/nccom_device.h"
+#include "plugins/device_emu/biased_mutex.h"
 #include "plugins/device_emu/epoch.h"
 #include "plugins/device_emu/eventcount.h"
 #include "plugins/device_emu/status.h"
@@ -91,7 +92,7 @@ class Schedule {
   /// @return whether the engine has something to do; `op` may have ended
   /// @error  the communicator is being destroyed
   Result<bool> append(Stream& stream, Op& op);
-  /// append() of an operation like the last one of `comm` that has ended; nothing: it has none.
+  /// append() of an operation like one of the last of `comm` that have ended; nothing: it has none.
   std::optional<bool> repeat(Stream& stream, Comm& comm, const void* program,
                              const nccomLaunch_v1& launch);
   /// An operation of `comm` that has ended; null: none.
@@ -141,7 +142,8 @@ class Schedule {
   void rouseFor(Op* exchange);
 
   ScheduleClient& client_;
-  mutable std::mutex mutex_;  // guards all below, Stream, Event, and Comm's pending operations
+  // Where one thread calls for a rank, it is that thread's.
+  mutable BiasedMutex mutex_;  // guards all below, Stream, Event, and Comm's pending operations
   std::map<const void*, std::unique_ptr<Stream>> streams_;
   Epoch gone_;  // of streams
   std::map<int, Stream*> defaults_;

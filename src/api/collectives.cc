@@ -105,10 +105,10 @@ Result<Call> bound(const Communicator& comm, Call call) {
 }
 
 Status submit(const CollectiveCall& call) {
-  const auto comm = TRY(commOf(call.comm));
   if (call.stream != nullptr && !groupActive()) {
-    if (auto done = comm->repeat(call)) return std::move(*done);
+    if (auto done = repeatOn(call.comm, call)) return std::move(*done);
   }
+  const auto comm = TRY(commOf(call.comm));
   TRY(checkType(comm->rank(), call.type));
   if (reduces(call.op)) TRY(comm->checkRedOp(call.redOp, call.type));
   if (rooted(call.op) && (call.root < 0 || call.root >= comm->nRanks())) {

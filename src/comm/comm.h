@@ -151,6 +151,9 @@ class Communicator {
 /// @error  ncclInvalidArgument  NULL, not a communicator, or destroyed
 Result<std::shared_ptr<Communicator>> commOf(ncclComm_t handle);
 
+/// Communicator::repeat() of the one behind a handle; nothing, too, if there is none.
+std::optional<Status> repeatOn(ncclComm_t handle, const CollectiveCall& call);
+
 /// Makes a handle; it stays valid as an address for ever, so that using it after destruction is an
 /// error and not a crash.
 ncclComm_t makeHandle(std::shared_ptr<Communicator> comm);

@@ -60,6 +60,13 @@ Result<std::shared_ptr<Communicator>> commOf(ncclComm_t handle) {
   return fail(ncclInvalidArgument, "comm %p has been destroyed", static_cast<void*>(handle));
 }
 
+std::optional<Status> repeatOn(ncclComm_t handle, const CollectiveCall& call) {
+  if (!check(handle).ok()) return std::nullopt;
+  // Held for the call, which does not wait: cheaper than a share of the communicator.
+  const std::lock_guard lock(handle->mutex);
+  return handle->body == nullptr ? std::nullopt : handle->body->repeat(call);
+}
+
 Result<std::shared_ptr<Communicator>> takeHandle(ncclComm_t handle) {
   TRY(check(handle));
   const std::lock_guard lock(handle->mutex);

@@ -99,7 +99,7 @@ TEST(Budget, OfABroadcastOfEightBytesThatNeedNotWait) {
   ASSERT_EQ(sscanf(outcome.output.c_str() + at, "instructions %ld", &instructions), 1);
   if (instructions == kMayNotTrace) GTEST_SKIP() << "processes may not be traced here";
   printf("%ld instructions a call\n", instructions);
-  EXPECT_LE(instructions, 2100);
+  EXPECT_LE(instructions, 1950);
   EXPECT_GE(instructions, 300) << "that is no broadcast";
 }
 
