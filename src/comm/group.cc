@@ -106,8 +106,25 @@ Status runGroup(Group& work) {
   return Ok{};
 }
 
+/// The common case, without copies: messages of one communicator that has its connections.
+/// Nothing: the group is another one, and still to be run.
+std::optional<Status> runMessages() {
+  const std::vector<MessageCall>& messages = group.messages;
+  if (messages.empty() || group.error || !group.inits.empty() || !group.collectives.empty()) {
+    return std::nullopt;
+  }
+  const auto sameComm = [&](const MessageCall& call) { return call.comm == messages[0].comm; };
+  if (!std::all_of(messages.begin(), messages.end(), sameComm)) return std::nullopt;
+  const auto comm = commOf(messages[0].comm);
+  if (!comm.ok() || !comm.value()->connected(messages)) return std::nullopt;
+  Status done = comm.value()->launch(messages);
+  group.messages.clear();
+  return done;
+}
+
 Status runIfLone() {
   if (group.depth > 0) return Ok{};
+  if (auto done = runMessages()) return std::move(*done);
   Group work = std::exchange(group, Group{});
   return runGroup(work);
 }
