@@ -459,8 +459,7 @@ Op* Comm::repeat(const void* handle, const nccomLaunch_v1& launch) {
 void Comm::showLaunched(const Op& op) {
   // relaxed: for reports
   Board& board = page_->board;
-  if (launchedContent != op.content) board.launchedName.store(op.name.data());
-  launchedContent = op.content;
+  board.launchedName.show(op.content, op.name.data());
   board.launched.store(op.opCount, std::memory_order_relaxed);
   if (op.collective != 0) board.collective.store(op.collective, std::memory_order_relaxed);
 }
@@ -468,8 +467,7 @@ void Comm::showLaunched(const Op& op) {
 void Comm::showStarted(const Op& op) {
   // relaxed: for reports
   Board& board = page_->board;
-  if (startedContent != op.content) board.startedName.store(op.name.data());
-  startedContent = op.content;
+  board.startedName.show(op.content, op.name.data());
   board.started.store(op.opCount, std::memory_order_relaxed);
 }
 

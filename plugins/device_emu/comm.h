@@ -166,10 +166,8 @@ class Comm {
   // Op::content of what the page shows; of the slots and of what has started, guarded as the start
   // of operations is: by `control`, or by the schedule's mutex while none is pending.
   std::array<uint64_t, kSlots> slotContent{};
-  uint64_t startedContent = 0;
 
   // ---- guarded by the schedule's mutex ----
-  uint64_t launchedContent = 0;
   std::deque<Op*> pending;
   std::vector<Op*> freeOps;              // in the order of their ends
   static constexpr size_t kKeptOps = 4;  // of them, for calls that take turns

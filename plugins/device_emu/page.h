@@ -78,6 +78,29 @@ class SharedText {
   std::atomic<uint64_t> words_[kWords];
 };
 
+/// The last of the names that one thread at a time shows. Those before it are kept, so that names
+/// that take turns need not be written again.
+class SharedName {
+ public:
+  /// @param content  from 1; equal numbers have equal names
+  void show(uint64_t content, std::string_view name) {
+    const uint32_t place = content % kKept;
+    if (contents_[place] != content) names_[place].store(name);
+    contents_[place] = content;
+    // release: the name; pairs with load()
+    if (shown_.load(std::memory_order_relaxed) != place) {
+      shown_.store(place, std::memory_order_release);
+    }
+  }
+  std::string load() const { return names_[shown_.load(std::memory_order_acquire)].load(); }
+
+ private:
+  static constexpr uint32_t kKept = 4;
+  std::atomic<uint32_t> shown_;
+  uint64_t contents_[kKept];  // the writers' own
+  SharedText<kNameBytes> names_[kKept];
+};
+
 /// Where a buffer is. `hbmOffset` kForeign: outside device memory; only `address`, in the owner's
 /// process, tells. kValue: in OpSlot::value, or in Mailbox::values; kShortValue: in OpSlot::output,
 /// or in MailEntry::value.
@@ -175,7 +198,7 @@ struct Board {
   alignas(64) std::atomic<uint64_t> launched;
   std::atomic<uint64_t> started, ended;
   std::atomic<uint64_t> collective;  // number of the last collective launched
-  SharedText<kNameBytes> launchedName, startedName;
+  SharedName launchedName, startedName;
   QueueBoard queues[NCCOM_MAX_QUEUES];
 };
 
