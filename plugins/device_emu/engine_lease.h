@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "plugins/device_emu/engine.h"
+#include "plugins/device_emu/lines.h"
 
 namespace nccom::emu {
 
@@ -82,11 +83,6 @@ class Engine::Idle {
   bool isCrowded() const {
     return engine_.competing_.load(std::memory_order_relaxed) > engine_.limits_.cores;
   }
-  static void relax() {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#endif
-  }
 
   /// @return false: time to sleep
   bool spin() {
@@ -117,9 +113,7 @@ class Engine::Idle {
   static constexpr nanoseconds kSlice = std::chrono::microseconds(700);  // of another program
   static constexpr uint32_t kLeastRounds = 32, kMostRounds = 1 << 14;
 
-  void adapt(nanoseconds limit) {
-    engine_.spinNs_.store(limit.count(), std::memory_order_relaxed);
-  }
+  void adapt(nanoseconds limit) { engine_.spinNs_.store(limit.count(), std::memory_order_relaxed); }
 
   nanoseconds yieldTime() {
     const uint32_t rounds = engine_.busyRounds_.load(std::memory_order_relaxed);

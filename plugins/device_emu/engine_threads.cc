@@ -8,6 +8,7 @@
 
 #include "plugins/device_emu/engine.h"
 #include "plugins/device_emu/engine_lease.h"
+#include "plugins/device_emu/lines.h"
 
 namespace nccom::emu {
 namespace {
@@ -183,7 +184,7 @@ bool Engine::spinFor(const std::atomic<uint64_t>& cell, uint64_t target,
   // Cheap looks first: who is on its way is here before a clock is read a few times.
   for (int i = 0; i < (idle.isCrowded() ? 16 : 256); i++) {
     if (come()) return true;
-    Idle::relax();
+    relax();
   }
   while (!come() && !stop()) {
     if (!idle.spin()) return false;

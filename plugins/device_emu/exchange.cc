@@ -123,12 +123,22 @@ void prepareNext(Comm& comm, const Op& op) {
     fetchToWrite(slot.value + at);
 }
 
+/// Whether the call's slot is free. Waits as long as somebody who is only a little behind needs.
+bool awaitSlot(Comm& comm, uint64_t collective) {
+  constexpr int kLooks = 64;
+  for (int look = 0; slotUser(comm, collective) != nullptr; look++) {
+    if (look == kLooks) return false;
+    relax();
+  }
+  return true;
+}
+
 }  // namespace
 
 Started startExchange(Comm& comm, Op& op) {
   if (!op.program->exchanges() || !comm.connected() || comm.failed()) return Started::kNo;
   const bool isCollective = op.collective != 0;
-  if (isCollective && slotUser(comm, op.collective) != nullptr) return Started::kNo;
+  if (isCollective && !awaitSlot(comm, op.collective)) return Started::kNo;
   if (!hasRoomForAll(comm, op)) return Started::kNo;
   if (!op.bound) op.bindAsIs();
   if (isCollective) publishCall(comm, op);

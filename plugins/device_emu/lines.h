@@ -23,4 +23,11 @@ inline void fetchToRead(const void* line) {
 #endif
 }
 
+/// Lets the core do something else between two looks at a line.
+inline void relax() {
+#ifdef __x86_64__
+  __builtin_ia32_pause();
+#endif
+}
+
 }  // namespace nccom::emu

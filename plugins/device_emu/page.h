@@ -20,7 +20,7 @@ namespace nccom::emu {
 
 inline constexpr uint64_t kPageMagic = 0x314547415055454eULL;  // "NEUPAGE1"
 inline constexpr uint32_t kPageVersion = 5;
-inline constexpr uint32_t kSlots = 8;  // how many collectives a rank may run ahead of another
+inline constexpr uint32_t kSlots = 32;  // how many collectives a rank may run ahead of another
 inline constexpr uint32_t kMailEntries = NCCOM_POSTED, kMailValues = NCCOM_POSTED_VALUES;
 inline constexpr size_t kNameBytes = 128;  // of an operation's name, with its NUL
 inline constexpr size_t kErrorBytes = 2048;

@@ -120,6 +120,9 @@ Status submit(const CollectiveCall& call) {
 }
 
 Status submit(const MessageCall& call) {
+  if (call.stream != nullptr && !groupActive()) {
+    if (auto done = repeatOn(call.comm, std::span(&call, 1))) return std::move(*done);
+  }
   const auto comm = TRY(commOf(call.comm));
   TRY(checkType(comm->rank(), call.type));
   if (call.peer < 0 || call.peer >= comm->nRanks()) {

@@ -144,12 +144,17 @@ Status Communicator::launched(Status status) {
   return status;
 }
 
-std::optional<Status> Communicator::repeat(const CollectiveCall& call) {
+bool Communicator::mayRepeat() const {
   // acquire, as in usable(); the links are there before a communicator is ready
-  if (state_.load(std::memory_order_acquire) != CommState::Ready || links_->needed()) {
-    return std::nullopt;
-  }
-  return launcher_->repeat(call);
+  return state_.load(std::memory_order_acquire) == CommState::Ready && !links_->needed();
+}
+
+std::optional<Status> Communicator::repeat(const CollectiveCall& call) {
+  return mayRepeat() ? launcher_->repeat(call) : std::nullopt;
+}
+
+std::optional<Status> Communicator::repeat(std::span<const MessageCall> calls) {
+  return mayRepeat() ? launcher_->repeat(calls) : std::nullopt;
 }
 
 Status Communicator::launch(const CollectiveCall& call) {

@@ -68,6 +68,7 @@ class Communicator {
   Status launch(const CollectiveCall& call);
   /// launch() of a call that was checked and launched before; else nothing. Its stream is not NULL.
   std::optional<Status> repeat(const CollectiveCall& call);
+  std::optional<Status> repeat(std::span<const MessageCall> calls);
   Status launch(std::span<const MessageCall> calls);
 
   /// ncclSuccess, or the failure that ended the communicator.
@@ -106,6 +107,7 @@ class Communicator {
 
   Status usable();
   Status launched(Status status);
+  bool mayRepeat() const;
   Status connect(const std::vector<encConnection>& connections);
   /// Marks it failed; false: it had ended or failed before.
   bool markFailed(const Error& error);
@@ -153,6 +155,7 @@ Result<std::shared_ptr<Communicator>> commOf(ncclComm_t handle);
 
 /// Communicator::repeat() of the one behind a handle; nothing, too, if there is none.
 std::optional<Status> repeatOn(ncclComm_t handle, const CollectiveCall& call);
+std::optional<Status> repeatOn(ncclComm_t handle, std::span<const MessageCall> calls);
 
 /// Makes a handle; it stays valid as an address for ever, so that using it after destruction is an
 /// error and not a crash.

@@ -115,6 +115,15 @@ std::optional<Status> runMessages() {
   }
   const auto sameComm = [&](const MessageCall& call) { return call.comm == messages[0].comm; };
   if (!std::all_of(messages.begin(), messages.end(), sameComm)) return std::nullopt;
+  const auto sameStream = [&](const MessageCall& call) {
+    return call.stream == messages[0].stream;
+  };
+  if (std::all_of(messages.begin(), messages.end(), sameStream)) {
+    if (auto done = repeatOn(messages[0].comm, messages)) {
+      group.messages.clear();
+      return done;
+    }
+  }
   const auto comm = commOf(messages[0].comm);
   if (!comm.ok() || !comm.value()->connected(messages)) return std::nullopt;
   Status done = comm.value()->launch(messages);

@@ -42,6 +42,14 @@ Status check(ncclComm_t handle) {
   return Ok{};
 }
 
+template <class Calls>
+std::optional<Status> repeatHeld(ncclComm_t handle, const Calls& calls) {
+  if (!check(handle).ok()) return std::nullopt;
+  // Held for the call, which does not wait: cheaper than a share of the communicator.
+  const std::lock_guard lock(handle->mutex);
+  return handle->body == nullptr ? std::nullopt : handle->body->repeat(calls);
+}
+
 }  // namespace
 
 ncclComm_t makeHandle(std::shared_ptr<Communicator> comm) {
@@ -61,10 +69,11 @@ Result<std::shared_ptr<Communicator>> commOf(ncclComm_t handle) {
 }
 
 std::optional<Status> repeatOn(ncclComm_t handle, const CollectiveCall& call) {
-  if (!check(handle).ok()) return std::nullopt;
-  // Held for the call, which does not wait: cheaper than a share of the communicator.
-  const std::lock_guard lock(handle->mutex);
-  return handle->body == nullptr ? std::nullopt : handle->body->repeat(call);
+  return repeatHeld(handle, call);
+}
+
+std::optional<Status> repeatOn(ncclComm_t handle, std::span<const MessageCall> calls) {
+  return repeatHeld(handle, calls);
 }
 
 Result<std::shared_ptr<Communicator>> takeHandle(ncclComm_t handle) {

@@ -340,10 +340,15 @@ bool Launcher::KnownGroup::is(std::span<const MessageCall> others) const {
                                          });
 }
 
-Result<const Launcher::KnownGroup*> Launcher::know(std::span<const MessageCall> calls) {
+const Launcher::KnownGroup* Launcher::recall(std::span<const MessageCall> calls) const {
   for (const KnownGroup& known : knownGroups_) {
     if (known.is(calls)) return &known;
   }
+  return nullptr;
+}
+
+Result<const Launcher::KnownGroup*> Launcher::know(std::span<const MessageCall> calls) {
+  if (const KnownGroup* const known = recall(calls)) return known;
   const Loaded& loaded = *TRY(find(taskOf(calls)));
   KnownGroup& known = knownGroups_[nextKnownGroup_++ % knownGroups_.size()];
   known.calls.assign(calls.begin(), calls.end());
@@ -365,9 +370,19 @@ Result<const Launcher::KnownGroup*> Launcher::know(std::span<const MessageCall> 
 }
 
 Status Launcher::launchMessages(std::span<const MessageCall> calls) {
-  const KnownGroup& known = *TRY(know(calls));
+  return start(*TRY(know(calls)), calls[0].stream);
+}
+
+Status Launcher::start(const KnownGroup& known, void* stream) {
   nccomLaunch_v1 launch = known.launch;
-  return start(*known.loaded, launch, calls[0].stream);
+  return start(*known.loaded, launch, stream);
+}
+
+std::optional<Status> Launcher::repeat(std::span<const MessageCall> calls) {
+  const std::lock_guard lock(mutex_);
+  const KnownGroup* const known = recall(calls);
+  if (known == nullptr) return std::nullopt;
+  return start(*known, calls[0].stream);
 }
 
 }  // namespace nccom

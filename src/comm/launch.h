@@ -53,6 +53,8 @@ class Launcher {
   Status launch(const CollectiveCall& call, uint64_t preMulScale);
   /// launch() if it is one of the last few collectives again; else nothing.
   std::optional<Status> repeat(const CollectiveCall& call);
+  /// The same of groups of messages of one stream.
+  std::optional<Status> repeat(std::span<const MessageCall> calls);
   Status launch(std::span<const MessageCall> calls);
 
   uint64_t opCount() const { return opCount_; }
@@ -94,7 +96,9 @@ class Launcher {
 
   Result<Loaded*> find(const encTask& task);
   Status start(const Known& known, void* stream);
+  Status start(const KnownGroup& known, void* stream);
   const Known* recall(const CollectiveCall& call) const;
+  const KnownGroup* recall(std::span<const MessageCall> calls) const;
   Result<const Known*> know(const CollectiveCall& call, uint64_t preMulScale);
   Result<const KnownGroup*> know(std::span<const MessageCall> calls);
   Result<Loaded> load(const encTask& task);

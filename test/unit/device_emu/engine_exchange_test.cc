@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "engine_world.h"
+#include "plugins/device_emu/page.h"
 
 namespace nccom::emu {
 namespace {
@@ -105,7 +106,7 @@ TEST_P(EngineExchange, EachRankHasAThread) {
 TEST_P(EngineExchange, CallsMayBeQueued) {
   World world(options(2));
   Caller first(world, 0), late(world, 1);
-  constexpr uint64_t kCalls = 7;  // one less than there are slots
+  constexpr uint64_t kCalls = kSlots - 1;
   vector<vector<int32_t>> inputs(kCalls);
   for (uint64_t number = 1; number <= kCalls; number++)
     ASSERT_EQ(first.call(number, inputs[number - 1]), ncclSuccess);
