@@ -11,6 +11,7 @@
 #include "enc/alg_select.h"
 #include "enc/alg_table.h"
 #include "enc/comm_shape.h"
+#include "enc/direct.h"
 #include "enc/select.h"
 #include "enc/situation_of.h"
 #include "enc/verify.h"
@@ -124,6 +125,12 @@ class Sweep {
       if (!encSelectAlg(situation, options).ok()) continue;  // with the rule, see AlgForced
       verify(world, op, alg);
     }
+    if (!encCheckDirect(*world.comm, test::collective(op, 1)).ok()) return;
+    for (const encSharedWay way : {encSharedWay::Direct, encSharedWay::Staged}) {
+      World shared = world;
+      shared.comm->options.shared = way;
+      verify(shared, op, std::nullopt);
+    }
   }
 
   /// Small and large messages one after the other, twice: what one leaves behind the next one
@@ -193,6 +200,7 @@ TEST(Sweep, EveryAdmittedAlgorithmIsVerified) {
   }
   sweep.report();
   if (all && wanted() != "1") return;
+  EXPECT_GT(sweep.programs().count("direct") * sweep.programs().count("staged"), 0u);
   for (const encAlgRow& row : encAlgTable())
     EXPECT_GT(sweep.programs().count(row.name), 0u) << row.name << " was never composed";
 }
