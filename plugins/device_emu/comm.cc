@@ -421,7 +421,7 @@ Result<Op*> Comm::prepare(void* handle, const nccomLaunch_v1& launch) {
   op.bound = false;
   op.launched = std::move(program);
   op.program = op.launched.get();
-  op.published = op.posted = false;
+  op.ready = op.published = op.posted = false;
   op.opCount = launch.opCount;
   op.collective = launch.collective;
   op.userInputs.assign(launch.inputs, launch.inputs + launch.nInputs);
@@ -450,7 +450,7 @@ Op* Comm::repeat(const void* handle, const nccomLaunch_v1& launch) {
   Op* const op = freeOps[at - 1];
   freeOps.erase(freeOps.begin() + static_cast<std::ptrdiff_t>(at - 1));
   op->program = op->launched.get();
-  op->published = op->posted = false;
+  op->ready = op->published = op->posted = false;
   op->opCount = launch.opCount;
   op->collective = launch.collective;
   return op;

@@ -43,25 +43,33 @@ class Start {
   /// @return whether the operation is running, or the communicator failed
   bool run() {
     if (comm_.failed()) return true;
-    const LoadedProgram& program = *op_.program;
-    if (program.head().peerInputs != 0 || program.head().peerOutputs != 0) {
-      if (waits(comm_.page().attached, comm_.peers().size() - 1, -1)) return false;
-    }
-    if (!slotFree()) return false;
-    if (program.staged() != nullptr && comm_.spansProcesses()) {
-      op_.bindAsIs();
-      if (!publish()) return true;
+    if (!op_.ready && !prepare()) return comm_.failed();
+    if (mayBeStaged()) {
       if (!allCalled()) return false;
-      if (anyForeign()) op_.program = program.staged();
+      if (anyForeign()) {
+        op_.program = op_.program->staged();
+        if (!queuesReady()) return false;
+      }
     }
-    if (!queuesReady()) return false;
-    if (!bind()) return true;
-    if (op_.collective != 0 && !publish()) return true;
     begin();
     return true;
   }
 
  private:
+  /// All but the last step, so that little is left to do when the others have called.
+  bool prepare() {
+    const nccomProgram_v1& head = op_.program->head();
+    if (head.peerInputs != 0 || head.peerOutputs != 0) {
+      if (waits(comm_.page().attached, comm_.peers().size() - 1, -1)) return false;
+    }
+    if (!slotFree() || !queuesReady() || !bind()) return false;
+    if (op_.collective != 0 && !publish()) return false;
+    op_.ready = true;
+    return true;
+  }
+
+  bool mayBeStaged() const { return op_.program->staged() != nullptr && comm_.spansProcesses(); }
+
   /// Whether the start has to wait for a cell of ours or of `rank`.
   bool waits(const std::atomic<uint64_t>& cell, uint64_t target, int32_t rank) {
     comm_.startRank.store(rank, std::memory_order_relaxed);
@@ -81,10 +89,12 @@ class Start {
     }
   }
 
+  const OpSlot& slotOf(const Peer& peer) const { return peer.page->slots[op_.collective % kSlots]; }
+
   /// Whether every rank of the host has published this call.
   bool allCalled() {
     return std::none_of(comm_.peers().begin(), comm_.peers().end(), [this](const Peer& peer) {
-      return waits(peer.page->collective, op_.collective, peer.rank);
+      return waits(slotOf(peer).sequence, op_.collective, peer.rank);
     });
   }
 
@@ -95,8 +105,7 @@ class Start {
       return place.bytes > 0 && place.hbmOffset == Place::kForeign;
     };
     return std::any_of(comm_.peers().begin(), comm_.peers().end(), [&](const Peer& peer) {
-      const OpSlot& slot = peer.page->slots[op_.collective % kSlots];
-      return isForeign(slot.input) || isForeign(slot.output);
+      return isForeign(slotOf(peer).input) || isForeign(slotOf(peer).output);
     });
   }
 
@@ -123,7 +132,7 @@ class Start {
     for (const PostedUse& use : op_.program->posted())
       op_.postedLeft.push_back(use.uses);
     const nccomProgram_v1& head = op_.program->head();
-    if (head.peerInputs == 0 && head.peerOutputs == 0) return true;
+    if ((head.peerInputs == 0 && head.peerOutputs == 0) || mayBeStaged()) return true;
     if (!comm_.stagesForeign() && !isWorthCopying()) return true;
     op_.bound = false;
     return stage(head.peerInputs == 1, head.peerOutputs != 0);

@@ -48,6 +48,7 @@ struct Op {
   int64_t divisor = 1;
   nccomSignature_v1 signature{};
   uint64_t check = 0;      // checkOf(signature)
+  bool ready = false;      // to begin, as far as it is up to us
   bool published = false;  // the others of the host see it in its slot
   bool posted = false;     // all its messages are posted: see exchange.h
   std::array<char, kNameBytes> name{};
