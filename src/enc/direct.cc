@@ -192,22 +192,27 @@ bool encDirectIsShort(const encTask& task, int nRanks) {
   return input <= kMaxValueBytes && nRanks <= kMostShort;
 }
 
-Status encCheckDirect(const enc_comm_info& info, const encTask& task) {
+Status encCheckShared(const char* algorithm, const enc_comm_info& info, const encTask& task) {
   if (!isComposed(task.op)) {
     return fail(ncclInvalidArgument,
-                "direct: %s: want AllReduce, Reduce, Broadcast, ReduceScatter, AllGather or "
-                "AlltoAll",
-                encOpName(task.op));
+                "%s: %s: want AllReduce, Reduce, Broadcast, ReduceScatter, AllGather or AlltoAll",
+                algorithm, encOpName(task.op));
   }
   for (int rank = 1; rank < info.rank_n; rank++) {
     if (info.sameNode(0, rank)) continue;
     return fail(ncclInvalidArgument,
-                "direct: rank %d shares no memory with rank 0: want a group that does", rank);
+                "%s: rank %d shares no memory with rank 0: want a group that does", algorithm,
+                rank);
   }
+  return Ok{};
+}
+
+Status encCheckDirect(const enc_comm_info& info, const encTask& task) {
+  TRY(encCheckShared("direct", info, task));
   if (task.redOp == kRedOpPreMulSum && encReductionOf(task, info.rank_n).scaleInputs) {
     return fail(ncclInvalidArgument,
                 "direct: %s: PreMulSum multiplies by a scalar of each rank, but ranks read the "
-                "inputs of others: want ring",
+                "inputs of others: want ring or staged",
                 encOpName(task.op));
   }
   return Ok{};

@@ -31,7 +31,13 @@
 
 namespace nccom {
 
-/// Whether it composes the operation on this group: all ranks share memory.
+/// Whether one of the algorithms for groups whose ranks all share memory has the operation, and the
+/// group is one.
+/// @param algorithm  that is asked for, for the text
+/// @error ncclInvalidArgument  the rule that is broken, and by what
+Status encCheckShared(const char* algorithm, const enc_comm_info& info, const encTask& task);
+
+/// Whether direct composes the operation on this group: as encCheckShared(), and no PreMulSum.
 /// @error ncclInvalidArgument  the rule that is broken, and by what
 Status encCheckDirect(const enc_comm_info& info, const encTask& task);
 

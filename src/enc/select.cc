@@ -141,8 +141,9 @@ Result<encChoice> encSelect(const enc_comm_info& info, const encTask& task) {
   }
   if (info.rank_n == 1) return encChoice{encAlgorithm::Copy, name + ": there is one rank", {}};
   const bool isShared = info.options.shared != encSharedWay::None;
-  if (isShared) TRY(encCheckDirect(info, task));
+  if (info.options.shared == encSharedWay::Direct) TRY(encCheckDirect(info, task));
   if (info.options.shared == encSharedWay::Staged) {
+    TRY(encCheckShared("staged", info, task));
     return encChoice{encAlgorithm::Staged,
                      name + ": all ranks share memory, and give each other copies to read",
                      {}};

@@ -27,7 +27,8 @@ uint64_t roundUp(uint64_t bytes, uint64_t unit) {
 
 class Staged {
  public:
-  Staged(encBuilder& builder, const encStage& stage);
+  /// @param byRank  the scalar that INPUTs are multiplied by is each rank's own
+  Staged(encBuilder& builder, const encStage& stage, bool byRank);
 
   /// Bytes of the message, or of each part, in a window; 0: the work area is too small.
   uint64_t windowBytes() const { return windowBytes_; }
@@ -53,8 +54,9 @@ class Staged {
   bool reads(int reader, int owner) const {
     return reader != owner && (op() != encOp::Broadcast || owner == stage_.root);
   }
-  /// Sums of more sources than a transfer has go on in OUTPUT, which may be our INPUT's memory.
-  bool stagesOwn() const { return stage_.n() > kMaxSources; }
+  /// Sums of more sources than a transfer has go on in OUTPUT, which may be our INPUT's memory. And
+  /// what is multiplied is rounded when it is staged: all ranks must add the same.
+  bool stagesOwn() const { return stage_.n() > kMaxSources || scalesOwn_; }
 
   void window(const Window& w);
   void put(const Window& w);
@@ -84,13 +86,17 @@ class Staged {
 
   encBuilder& builder_;
   encStage stage_;
+  const bool scalesOwn_;  // what is staged is multiplied already
   const size_t queue_;
   uint64_t roomBytes_ = 0;  // of a window in the work area
   uint64_t windowBytes_ = 0;
 };
 
-Staged::Staged(encBuilder& builder, const encStage& stage)
-    : builder_(builder), stage_(stage), queue_(builder.mainQueue(0)) {
+Staged::Staged(encBuilder& builder, const encStage& stage, bool byRank)
+    : builder_(builder),
+      stage_(stage),
+      scalesOwn_(byRank && stage.scaleInputs),
+      queue_(builder.mainQueue(0)) {
   const auto n = static_cast<uint64_t>(stage.n());
   const uint64_t sides = sidesBySide() ? n : 1;
   const uint64_t most = stage.workBytes / kWindows / (sides + (collects() ? 1 : 0));
@@ -129,8 +135,11 @@ void Staged::awaitTaken(int64_t slack) {
 }
 
 void Staged::copy(encStep step, encSpan from, std::vector<encSpan> to, uint64_t bytes) {
-  builder_.transfer(
-      queue_, {.step = step, .sources = {from}, .destinations = std::move(to), .bytes = bytes});
+  builder_.transfer(queue_, {.step = step,
+                             .sources = {from},
+                             .destinations = std::move(to),
+                             .bytes = bytes,
+                             .scaleAll = scalesOwn_ && step == encStep::Copy});
 }
 
 /// What the others are to read of our INPUT.
@@ -163,7 +172,7 @@ void Staged::fold(const Window& w, encPart part, uint64_t at, std::vector<encSpa
   encMove move{.step = encStep::RecvReduceCopy,
                .destinations = std::move(to),
                .bytes = part.bytes,
-               .scaleAll = stage_.scaleInputs,
+               .scaleAll = stage_.scaleInputs && !scalesOwn_,
                .divide = stage_.divide};
   for (int member = 0; member < stage_.n(); member++) {
     const bool fromInput = member == stage_.self && !stagesOwn();
@@ -267,11 +276,11 @@ bool encHasStaged(const encProgram& program) {
 Result<encProgram> encComposeStaged(const enc_comm_info& info, const encTask& task) {
   TRY(encCheckComm(info));
   TRY(encCheckTask(info, task));
-  TRY(encCheckDirect(info, task));
+  TRY(encCheckShared("staged", info, task));
   encBuilder builder(info, task, "staged");
   const encStage stage = encFlatStage(info, task);
   if (stage.messageBytes == 0) return std::move(builder).finish();
-  Staged staged(builder, stage);
+  Staged staged(builder, stage, task.redOp == kRedOpPreMulSum);
   if (staged.windowBytes() == 0) {
     return fail(ncclInvalidArgument,
                 "staged: a work area of %llu bytes (NCCOM_WORK_SIZE) for %d ranks: want two lines "

@@ -14,7 +14,7 @@
 //   AlltoAll       | stages the others' parts, copies those for r       | S       | S (n-1)/n
 //
 // S are the bytes of the operation's largest buffer. Sums have the order of direct's: results are
-// the same, bit for bit.
+// the same, bit for bit. PreMulSum, which direct does not compose, multiplies what is staged.
 #pragma once
 
 #include "enc/comm_info.h"
@@ -29,7 +29,7 @@ namespace nccom {
 bool encHasStaged(const encProgram& program);
 
 /// This rank's program. It touches nobody's INPUT and OUTPUT but its own.
-/// @error ncclInvalidArgument  as encCheckDirect; info or task are wrong by themselves; the work
+/// @error ncclInvalidArgument  as encCheckShared; info or task are wrong by themselves; the work
 ///                             area has no room for a line of each rank
 Result<encProgram> encComposeStaged(const enc_comm_info& info, const encTask& task);
 

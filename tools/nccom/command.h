@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
 #include <CLI/CLI.hpp>
 
@@ -16,9 +17,15 @@ struct SubCommand {
   std::function<int()> run;
 };
 
+/// For options that take the name of a file.
+CLI::Validator namesFile();
+
 SubCommand addTopo(CLI::App& program);
 SubCommand addAlgs(CLI::App& program);
 SubCommand addProgram(CLI::App& program);
+
+/// A message as a terminal may show it: of what the user has given, control characters are escaped.
+std::string printable(const std::string& message);
 
 /// Runs the sub-command that the command line names; the exit status of the program.
 int runProgram(int argc, const char* const* argv);

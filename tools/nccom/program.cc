@@ -4,7 +4,10 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <iostream>
 #include <new>
+#include <sstream>
+#include <string>
 
 #include "tools/nccom/command.h"
 
@@ -28,6 +31,28 @@ int runCommand(const SubCommand& command) {
 
 }  // namespace
 
+CLI::Validator namesFile() {
+  const auto check = [](std::string& name) {
+    return name.empty() ? std::string("want the name of a file") : std::string();
+  };
+  return {check, "FILE"};
+}
+
+std::string printable(const std::string& message) {
+  std::string shown;
+  for (const char c : message) {
+    const auto code = static_cast<unsigned char>(c);
+    if (c == '\n' || (code >= 0x20 && code != 0x7f)) {
+      shown += c;
+      continue;
+    }
+    char escaped[8];
+    snprintf(escaped, sizeof escaped, "\\x%02x", code);
+    shown += escaped;
+  }
+  return shown;
+}
+
 int runProgram(int argc, const char* const* argv) {
   CLI::App program("Shows what a collectives library makes of a machine.", "nccom");
   program.require_subcommand(1);
@@ -35,7 +60,10 @@ int runProgram(int argc, const char* const* argv) {
   try {
     program.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return program.exit(error) == 0 ? 0 : kExitUsage;
+    std::ostringstream said;
+    const int status = program.exit(error, std::cout, said);
+    fputs(printable(said.str()).c_str(), stderr);
+    return status == 0 ? 0 : kExitUsage;
   }
   for (const SubCommand& command : commands) {
     if (command.app->parsed()) return runCommand(command);

@@ -177,7 +177,8 @@ SubCommand addProgram(CLI::App& program) {
                 "verify, and count steps, memory accesses, and bytes of links");
   app->add_flag("--in-place", command->inPlace, "verify it with OUTPUT in the place of INPUT");
   app->add_flag("--json", command->json, "print JSON");
-  app->add_option("--svg", command->svg, "write a drawing of all ranks to this file; -: print it");
+  app->add_option("--svg", command->svg, "write a drawing of all ranks to this file; -: print it")
+      ->check(namesFile());
   return {app, [command] { return run(*command); }};
 }
 

@@ -130,7 +130,7 @@ uint64_t countOf(const ScheduleOp& op, uint64_t bytes, ncclDataType_t type, int 
 }
 
 int refuse(const char* command, const Error& error) {
-  fprintf(stderr, "nccom %s: %s\n", command, error.message.c_str());
+  fprintf(stderr, "nccom %s: %s\n", command, printable(error.message).c_str());
   const bool isMisuse = error.code == ncclInvalidArgument || error.code == ncclInvalidUsage;
   return isMisuse ? kExitUsage : kExitFailed;
 }

@@ -37,12 +37,13 @@ struct TopoCommand {
 };
 
 int failed(const Error& error) {
-  fprintf(stderr, "nccom topo: %s\n", error.message.c_str());
+  fprintf(stderr, "nccom topo: %s\n", printable(error.message).c_str());
   return kExitFailed;
 }
 
 int misused(const Error& error) {
-  fprintf(stderr, "nccom topo: %s\nRun with --help for more information.\n", error.message.c_str());
+  fprintf(stderr, "nccom topo: %s\nRun with --help for more information.\n",
+          printable(error.message).c_str());
   return kExitUsage;
 }
 
@@ -183,7 +184,8 @@ void addOptions(CLI::App& app, TopoCommand& command) {
 
 void addOutputs(CLI::App& app, TopoCommand& command) {
   app.add_flag("--json", command.json, "print JSON");
-  app.add_option("--svg", command.svg, "write a drawing to this file; -: print it");
+  app.add_option("--svg", command.svg, "write a drawing to this file; -: print it")
+      ->check(namesFile());
   app.add_flag("--explain", command.explain, "print what the searches tried and gave up, and why");
   app.add_flag("--time", command.time, "say how long it took");
 }

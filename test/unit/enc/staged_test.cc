@@ -144,6 +144,21 @@ TEST(Staged, AddsInTheOrderOfDirect) {
   }
 }
 
+// Each rank multiplies what is its own; direct cannot, as it does not know the others' scalars.
+TEST(Staged, MultipliesByAScalarOfEachRank) {
+  for (const encOp op : {encOp::AllReduce, encOp::Reduce, encOp::ReduceScatter}) {
+    for (const int n : {2, 3, 8, 66}) {
+      for (const uint64_t count : {1, 1000, 9000}) {
+        if (n > 8 && count > 1000) continue;
+        const encTask task = test::collective(op, count, ncclInt32, kRedOpPreMulSum, n - 1);
+        const encOperation operation = composed(ranks(n), task);
+        ASSERT_EQ(test::check(ranks(n), operation, count), "") << test::label(ranks(n), task);
+        ASSERT_EQ(test::verified(ranks(n), {operation, operation}), "");
+      }
+    }
+  }
+}
+
 // Its descriptors repeat: a longer message has not more of them.
 TEST(Staged, DescriptorsDoNotGrowWithTheMessage) {
   const auto descriptors = [](uint64_t count) {
@@ -167,7 +182,8 @@ TEST(Staged, SaysWhatItCannotDo) {
   };
   EXPECT_THAT(message(World{{2, 2}}, test::collective(encOp::AllReduce, 1)),
               HasSubstr("rank 2 shares no memory with rank 0"));
-  EXPECT_THAT(message(ranks(2), test::collective(encOp::Gather, 1)), HasSubstr("Gather"));
+  EXPECT_THAT(message(ranks(2), test::collective(encOp::Gather, 1)),
+              HasSubstr("staged: Gather: want AllReduce"));
   EXPECT_THAT(message(ranks(64, 4096), test::collective(encOp::AlltoAll, 1)),
               HasSubstr("staged: a work area of 4096 bytes (NCCOM_WORK_SIZE) for 64 ranks"));
 }

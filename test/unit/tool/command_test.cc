@@ -110,5 +110,30 @@ TEST(Diff, ComparesPlatforms) {
   expectPart(outcome.out, "ranks: 32 | 64");
 }
 
+// What the user gives may hold anything; a terminal would obey it.
+TEST(Command, ErrorsHaveNoControlCharacters) {
+  const TempFile groups("{\"\\u001b[31m\": 1}", ".json");
+  const std::vector<std::vector<const char*>> wrong{
+      {"algs", "--groups", groups.path().c_str(), "--bytes", "8"},
+      {"algs", "--bytes", "\x1b[31m"},
+      {"algs", "--ranks", "\x1b[31m"},
+      {"program", "--platform", "\x1b[31m"},
+      {"program", "--rank", "\x7f"},
+      {"topo", "--platform", "\x1b[31m"},
+      {"\x1b[31m"}};
+  for (const auto& args : wrong) {
+    const Outcome outcome = run(args);
+    EXPECT_NE(outcome.status, 0);
+    EXPECT_FALSE(outcome.err.empty());
+    for (const char c : outcome.err)
+      EXPECT_TRUE(c == '\n' || (static_cast<unsigned char>(c) >= 0x20 && c != 0x7f)) << outcome.err;
+  }
+}
+
+TEST(Command, ADrawingWantsAName) {
+  EXPECT_EQ(run({"program", "--ranks", "4", "--bytes", "64K", "--svg", ""}).status, kExitUsage);
+  EXPECT_EQ(run({"topo", "--svg", ""}).status, kExitUsage);
+}
+
 }  // namespace
 }  // namespace nccom
