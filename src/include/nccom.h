@@ -13,8 +13,8 @@
  * communicator it is that of the communicator's device. Synchronising NULL waits for the default
  * stream of the calling thread's device, and for those of the communicators' devices that this
  * thread has given NULL for. Each device has one default stream, whichever threads use it; it is a
- * stream like any other and is not ordered against the others. Threads that share a device, and wait
- * for their own work only, have streams of their own.
+ * stream like any other and is not ordered against the others. Threads that share a device, and
+ * wait for their own work only, have streams of their own.
  *
  * C99 and C++.
  */
