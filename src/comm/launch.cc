@@ -172,6 +172,13 @@ size_t Launcher::TaskHash::operator()(const encTask& task) const {
 }
 
 Result<Launcher::Loaded> Launcher::load(const encTask& task) {
+  auto loaded = compose(task);
+  if (loaded.ok()) return loaded;
+  return fail(loaded.error().code, "rank %d: %s: %s", info_.rank, nameOf(task).c_str(),
+              loaded.error().message.c_str());
+}
+
+Result<Launcher::Loaded> Launcher::compose(const encTask& task) {
   Loaded loaded;
   const encProgram program = TRY(encCompose(info_, task));
   const encdProgram lowered = TRY(encdLower(program, layout_));
@@ -185,9 +192,12 @@ Result<Launcher::Loaded> Launcher::load(const encTask& task) {
   loaded.name = std::make_shared<const std::string>(nameOf(task));
   loaded.connections = program.connections;
   loaded.network = netOperationsOf(program, *loaded.name, tagOf(task));
-  INFO(kLogColl, "%s count %llu: algorithm %s, %zu queues, %zu network connections",
-       encOpName(task.op), static_cast<unsigned long long>(task.count), program.algorithm.c_str(),
-       program.queues.size(), program.connections.size());
+  if (logEnabled(LogLevel::Info, kLogColl)) {
+    const encChoice choice = TRY(encSelect(info_, task));
+    INFO(kLogColl, "rank %d: %s: algorithm %s, %zu queues, %zu network connections; %s", info_.rank,
+         loaded.name->c_str(), program.algorithm.c_str(), program.queues.size(),
+         program.connections.size(), choice.why.c_str());
+  }
   return loaded;
 }
 

@@ -102,6 +102,7 @@ class Launcher {
   Result<const Known*> know(const CollectiveCall& call, uint64_t preMulScale);
   Result<const KnownGroup*> know(std::span<const MessageCall> calls);
   Result<Loaded> load(const encTask& task);
+  Result<Loaded> compose(const encTask& task);
   Status start(const Loaded& loaded, nccomLaunch_v1& launch, void* stream);
   Status launchCollective(const CollectiveCall& call, uint64_t preMulScale);
   Status launchMessages(std::span<const MessageCall> calls);

@@ -140,9 +140,11 @@ Result<encChoice> encSelect(const enc_comm_info& info, const encTask& task) {
     return encChoice{encAlgorithm::Permute, name + ": every rank has one source at most", {}};
   }
   if (info.rank_n == 1) return encChoice{encAlgorithm::Copy, name + ": there is one rank", {}};
-  const bool isShared = info.options.shared != encSharedWay::None;
-  if (info.options.shared == encSharedWay::Direct) TRY(encCheckDirect(info, task));
-  if (info.options.shared == encSharedWay::Staged) {
+  // Of Gather and Scatter there is one way.
+  const bool isShared = info.options.shared != encSharedWay::None && task.op != encOp::Gather &&
+                        task.op != encOp::Scatter;
+  if (isShared && info.options.shared == encSharedWay::Direct) TRY(encCheckDirect(info, task));
+  if (isShared && info.options.shared == encSharedWay::Staged) {
     TRY(encCheckShared("staged", info, task));
     return encChoice{encAlgorithm::Staged,
                      name + ": all ranks share memory, and give each other copies to read",

@@ -80,6 +80,11 @@ Result<AlgsAnswer> answerUnnamed(const ScheduleCase& asked, uint64_t bytes) {
   if (asked.op.op) {
     TRY(choose(asked, bytes, answer));
   } else {
+    if (asked.info.options.shared != encSharedWay::None) {
+      return fail(ncclInvalidArgument,
+                  "%s: neither direct nor staged composes it: it is of the runtime's table alone",
+                  asked.op.name.c_str());
+    }
     answer.situation.op = asked.op.type;
     answer.situation.bytes = bytes;
     addSelection(answer, TRY(encSelectAlg(answer.situation, asked.info.options)));

@@ -45,6 +45,13 @@ Status checkForcing(const ScheduleOp& op, const std::string& alg) {
 
 /// Permutations go along rings of pairs; errors name ranks of the file.
 Status checkPairs(const ScheduleOp& op, const ScheduleGroup& group) {
+  const bool isImplicit =
+      op.type == enc_op_type::PermuteImplicit || op.type == enc_op_type::PermuteReduceImplicit;
+  if (isImplicit && group.pairSet) {
+    return fail(ncclInvalidArgument,
+                "%s: it goes along the ring of its group, but %s are pairs: want replica_groups",
+                op.name.c_str(), group.name.c_str());
+  }
   if (!op.isAlongPairs()) return Ok{};
   if (!group.pairSet) {
     return fail(ncclInvalidArgument,
@@ -66,9 +73,9 @@ Status checkPairs(const ScheduleOp& op, const ScheduleGroup& group) {
 void addScheduleOptions(CLI::App& app, ScheduleOptions& options) {
   app.add_option("--platform", options.world.platform,
                  "platform, or a cluster of hosts of one kind: trn2.48xlarge, 4xtrn1.32xlarge, "
-                 "trn2-ultraserver, host")
-      ->default_val(std::string(kDefaultPlatform));
-  app.add_option("--lnc", options.world.lnc, "logical core size of the platform")
+                 "trn2-ultraserver, host (NCCOM_CLUSTER, NCCOM_PLATFORM)");
+  app.add_option("--lnc", options.world.lnc,
+                 "logical core size of the platform (NEURON_LOGICAL_NC_CONFIG)")
       ->check(CLI::Range(1, 64));
   app.add_option("--pod", options.world.pod, "shape of the pods that hosts form, such as X4");
   app.add_option("--nodes", options.world.nodes, "hosts (1, or those of a pod)")
@@ -101,12 +108,32 @@ bool ScheduleCase::knowsLinks() const {
   return !hasPods || info.pod.type != NeuronPodType::None || info.situation.node_n == 1;
 }
 
+namespace {
+
+/// What the command line leaves open is as the library would have it.
+Result<WorldOptions> machineOf(WorldOptions world, const ncclParams& params) {
+  if (world.platform.empty()) {
+    if (!params.topoFile.empty()) {
+      return fail(ncclInvalidArgument,
+                  "NCCL_TOPO_FILE is %s: schedules are made for platforms; want --platform",
+                  params.topoFile.c_str());
+    }
+    world.platform = params.cluster.empty() ? params.platform : params.cluster;
+  }
+  const bool isHost = world.platform.find("host") != std::string::npos;
+  if (world.lnc == 0 && !isHost) world.lnc = static_cast<int>(params.logicalNc);
+  return world;
+}
+
+}  // namespace
+
 Result<ScheduleCase> makeCase(const ScheduleOptions& options, bool rings) {
   ScheduleCase made;
   made.op = TRY(parseScheduleOp(options.op));
   TRY(checkForcing(made.op, options.alg));
   const ncclParams params = TRY(readProcessParams());
-  made.world = TRY(makeWorld(options.world));
+  const WorldOptions world = TRY(machineOf(options.world, params));
+  made.world = TRY(makeWorld(world));
   made.group = TRY(makeGroup(made.world, options.group));
   TRY(checkPairs(made.op, made.group));
   made.info = TRY(describeGroup(made.world, made.group, rings));

@@ -1,3 +1,4 @@
+#include <cstdlib>
 #include <vector>
 
 #include "tool_test_util.h"
@@ -133,6 +134,48 @@ TEST(Command, ErrorsHaveNoControlCharacters) {
 TEST(Command, ADrawingWantsAName) {
   EXPECT_EQ(run({"program", "--ranks", "4", "--bytes", "64K", "--svg", ""}).status, kExitUsage);
   EXPECT_EQ(run({"topo", "--svg", ""}).status, kExitUsage);
+}
+
+/// A variable of the environment, until the end of its scope.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+  ~Variable() { unsetenv(name_); }
+
+ private:
+  const char* name_;
+};
+
+// As communicators: what is set is honoured, or refused; the command line goes before it.
+TEST(Command, SchedulesAreForTheMachineThatTheEnvironmentNames) {
+  const std::vector<const char*> args{"algs", "--bytes", "64K"};
+  {
+    const Variable cluster("NCCOM_CLUSTER", "4xtrn1.32xlarge");
+    expectPart(run(args).out, "4xtrn1.32xlarge, LNC 1, 4 nodes");
+    expectPart(run({"algs", "--bytes", "64K", "--platform", "trn2.3xlarge"}).out, "trn2.3xlarge");
+  }
+  const Variable lnc("NEURON_LOGICAL_NC_CONFIG", "1");
+  expectPart(run(args).out, "trn2.48xlarge, LNC 1, 1 node, 128 ranks");
+  const Variable platform("NCCOM_PLATFORM", "trn3.48xlarge");
+  expectPart(run(args).out, "trn3.48xlarge, LNC 1");
+  const Variable file("NCCL_TOPO_FILE", "/somewhere.xml");
+  expectPart(run(args).err, "NCCL_TOPO_FILE is /somewhere.xml");
+  EXPECT_EQ(run({"algs", "--bytes", "64K", "--platform", "host", "--ranks", "2"}).status, 0);
+}
+
+TEST(Command, AnAlgorithmThatDoesNotComposeAnOperationIsRefused) {
+  for (const char* alg : {"direct", "staged"}) {
+    const Outcome outcome = run({"algs", "--alg", alg, "--op", "send", "--bytes", "64"});
+    EXPECT_EQ(outcome.status, kExitUsage);
+    expectPart(outcome.err, "send: neither direct nor staged composes it");
+  }
+  const TempFile pairs(R"({"src_target_pairs": [[[0,1],[1,0],[2,1]]]})", ".json");
+  const Outcome along = run({"program", "--op", "permute_implicit", "--bytes", "64", "--ranks", "3",
+                             "--platform", "host", "--groups", pairs.path().c_str()});
+  EXPECT_EQ(along.status, kExitUsage);
+  EXPECT_FALSE(along.err.empty());
 }
 
 }  // namespace
