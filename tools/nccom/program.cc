@@ -9,6 +9,7 @@
 #include <sstream>
 #include <string>
 
+#include "include/nccl.h"
 #include "tools/nccom/command.h"
 
 namespace nccom {
@@ -56,6 +57,9 @@ std::string printable(const std::string& message) {
 int runProgram(int argc, const char* const* argv) {
   CLI::App program("Shows what a collectives library makes of a machine.", "nccom");
   program.require_subcommand(1);
+  program.set_version_flag("--version", "nccom of libnccom " + std::to_string(NCCL_MAJOR) + "." +
+                                            std::to_string(NCCL_MINOR) + "." +
+                                            std::to_string(NCCL_PATCH));
   const std::array commands = {addTopo(program), addAlgs(program), addProgram(program)};
   try {
     program.parse(argc, argv);

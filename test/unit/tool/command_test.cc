@@ -131,6 +131,12 @@ TEST(Command, ErrorsHaveNoControlCharacters) {
   }
 }
 
+TEST(Command, HasTheVersionOfTheLibrary) {
+  const Outcome outcome = run({"--version"});
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_EQ(outcome.out, "nccom of libnccom 2.30.7\n");
+}
+
 TEST(Command, ADrawingWantsAName) {
   EXPECT_EQ(run({"program", "--ranks", "4", "--bytes", "64K", "--svg", ""}).status, kExitUsage);
   EXPECT_EQ(run({"topo", "--svg", ""}).status, kExitUsage);
