@@ -289,7 +289,7 @@ bool isTrn2(const encSituation& s) {
 constexpr encMeshArm kArms[] = {
     {"host", [](const encSituation& s) { return s.isHost(); },
      "2 to 128 ranks of a node; or a rank on each of at most "
-     "NEURON_RT_DBG_CC_INTER_MESH_MAX_NODES nodes",
+     "NEURON_RT_DBG_CC_INTER_MESH_MAX_NODES nodes, in no pod",
      [](Case c) {
        return isNetMesh(c) || (c.s.node_n == 1 && c.s.rank_n >= 2 && c.s.rank_n <= 128);
      }},
@@ -300,13 +300,13 @@ constexpr encMeshArm kArms[] = {
      }},
     {"Trn1", [](const encSituation& s) { return !s.isHost() && s.family == NeuronFamily::Sunda; },
      "2, 4, 8, 16 or 32 ranks of a node; or a rank on each of at most "
-     "NEURON_RT_DBG_CC_INTER_MESH_MAX_NODES nodes",
+     "NEURON_RT_DBG_CC_INTER_MESH_MAX_NODES nodes, in no pod",
      [](Case c) {
        return isNetMesh(c) || (c.s.node_n == 1 && isOneOf(c.s.rank_n, {2, 4, 8, 16, 32}));
      }},
     {"Trn2 and Trn3 at LNC 2", [](const encSituation& s) { return isTrn2(s) && s.lnc == 2; },
      "2, 4, 8, 16, 32 or 64 ranks of a node, or of each of the four of a pod (1 too); or a rank on "
-     "each of at most NEURON_RT_DBG_CC_INTER_MESH_MAX_NODES nodes",
+     "each of at most NEURON_RT_DBG_CC_INTER_MESH_MAX_NODES nodes, in no pod",
      [](Case c) {
        const bool isAlone = c.s.local_rank_n == 1 && c.s.node_n > 1;
        return isNetMesh(c) ||
@@ -314,7 +314,7 @@ constexpr encMeshArm kArms[] = {
      }},
     {"Trn2 and Trn3 at LNC 1", [](const encSituation& s) { return isTrn2(s) && s.lnc == 1; },
      "2, 4, 8, 16, 32, 64 or 128 ranks of a node, or of each of the four of a pod (1 too); or a "
-     "rank on each of at most NEURON_RT_DBG_CC_INTER_MESH_MAX_NODES nodes",
+     "rank on each of at most NEURON_RT_DBG_CC_INTER_MESH_MAX_NODES nodes, in no pod",
      [](Case c) {
        const bool isAlone = c.s.local_rank_n == 1 && c.s.node_n > 1;
        return isNetMesh(c) ||
@@ -323,7 +323,7 @@ constexpr encMeshArm kArms[] = {
     {"Trn3 behind switches",
      [](const encSituation& s) { return !s.isHost() && s.family == NeuronFamily::SwitchV1; },
      "4, 8, 16, 32, 64, 128 or 256 ranks, all of one rack; or a rank on each of at most "
-     "NEURON_RT_DBG_CC_INTER_MESH_MAX_NODES nodes",
+     "NEURON_RT_DBG_CC_INTER_MESH_MAX_NODES nodes, in no pod",
      [](Case c) {
        return isNetMesh(c) || (c.s.local_rack_rank_n == c.s.rank_n &&
                                isOneOf(c.s.rank_n, {4, 8, 16, 32, 64, 128, 256}));

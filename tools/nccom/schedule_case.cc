@@ -138,6 +138,9 @@ Result<ScheduleCase> makeCase(const ScheduleOptions& options, bool rings) {
   TRY(checkPairs(made.op, made.group));
   made.info = TRY(describeGroup(made.world, made.group, rings));
   TRY(setSizes(params, made.info.sizes));
+  if (params.maxChannels > 0 && static_cast<size_t>(params.maxChannels) < made.info.rings.size()) {
+    made.info.rings.resize(static_cast<size_t>(params.maxChannels));  // as communicators do
+  }
   const enc_comm_type scope = made.info.situation.scope();
   made.info.options = TRY(algOptionsOf(params, scope));
   made.switches = algOptionsText(params);
